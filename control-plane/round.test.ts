@@ -418,6 +418,65 @@ describe('decide', () => {
     expect(decide(news, other.round, later).outcome.decided).toBeDefined();
   });
 
+  it('decides the same again from the same round, and also with an empty cache', () => {
+    const options = { mergeDomains: false, domainOwners: unrestrictedOwners };
+    const spec = (domain: string) => configSpec({ domain });
+    const mail = configObject({ name: 'mail', uid: 'u2', spec: spec('mail') });
+    const reportOf = (acceptedVersion: string | undefined) => {
+      const traits = {
+        isWeir: true,
+        countsCompatibly: true,
+        capabilities: [],
+        connectedMs: 0,
+        refusal: undefined,
+      };
+      const limiter = { id: '1', instance: 'a', name: 'a', fleet: 'default', acceptedVersion, ...traits };
+      return [{ replica: 'r', limiters: [limiter] }];
+    };
+    const summary = ({ round: made, outcome }: ReturnType<typeof decide>) => ({
+      isDecided: outcome.decided !== undefined,
+      versions: [...(made.decision?.fleets ?? [])].map(([fleet, { version }]) => [fleet, version]),
+      outcomes: [...(made.decision?.outcomes ?? [])]
+        .map(([uid, { accepted, served }]) => [uid, accepted, served?.generation, made.ledger.since(uid)])
+        .sort(),
+      specs: [[...made.kept], [...made.persisted]],
+      standing: made.limiters.fleet('default').of({ number: 1, ms: 0, needs: [] }),
+    });
+    const show = (...list: ConfigObject[]): Partial<World> => ({
+      objects: new Map(list.map((object) => [object.uid, object])),
+      edits: world.edits + 1,
+    });
+    const steps: (() => Partial<World>)[] = [
+      () => ({ kept: new Map(), ...show(shop(1, spec('shop')), mail) }),
+      () => ({ reports: reportOf(undefined) }),
+      () => ({ reports: reportOf(round.decision?.fleets.get('default')?.version) }),
+      () => show(shop(2, invalidSpec()), mail),
+      () => show(shop(3, spec('mail')), mail),
+      () => show(shop(4, spec('shop')), { ...mail, spec: spec('other'), generation: 2 }),
+      () => ({ kept: new Map([['u2', { generation: 3, spec: spec('late') }]]) }),
+      () => show(shop(4, spec('shop'))),
+      () => ({ reports: [] }),
+    ];
+    let decisions = 0;
+    for (const step of steps) {
+      world = { ...world, ...step() };
+      for (let moment = 0; moment < 3; moment++) {
+        const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+        const before = summary({ round, outcome: { shared: {}, waitMs: undefined } });
+        const first = decide(world, round, at);
+        const again = decide(world, round, at);
+        const emptied = { ...round, memory: { ...round.memory, decider: new Decider(options) } };
+        expect(summary(again)).toEqual(summary(first));
+        expect(summary(decide(world, emptied, at))).toEqual(summary(first));
+        expect(summary({ round, outcome: { shared: {}, waitMs: undefined } })).toEqual(before);
+        decisions += Number(first.outcome.decided !== undefined);
+        round = first.round;
+        timers.advance(150);
+      }
+    }
+    expect(decisions).toBe(6);
+  });
+
   it('keeps the uids of joined specs with the round that joined them', () => {
     learn({ kept: new Map() });
     changed();

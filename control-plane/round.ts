@@ -14,11 +14,12 @@ import type { ConfigObject } from './model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
 import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
-import { type Changes, changedKeys, VersionedMap } from './model/versioned-map.ts';
+import { changedKeys, VersionedMap } from './model/versioned-map.ts';
 import {
   acceptedSpecChanges,
   type Decider,
   newerAcceptedSpec,
+  noPolicy,
   type ObjectPreview,
   persistedSpec,
   withUnknownSpec,
@@ -67,17 +68,13 @@ export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFli
   removals?: Removals | undefined;
 }
 
-/** The memory of rounds. It is passed from one round to the next, and a round that has a successor is used up. */
+/** What rounds share: the options, and what changes in place. */
 interface Memory {
-  options: RoundOptions;
-  /** Specs that stay in force, and memos of the first stage. */
-  decider: Decider;
-  /** The numbers of snapshots. */
-  ledger: VersionLedger;
-  /** The limiters that were seen. */
-  limiters: LimiterView;
+  readonly options: RoundOptions;
+  /** The results of its last inputs. A new one decides the same. */
+  readonly decider: Decider;
   /** The statuses as they were seen first, and memos of the second stage. */
-  board: StatusBoard;
+  readonly board: StatusBoard;
 }
 
 interface Rhythms {
@@ -92,16 +89,20 @@ export interface Round {
   readonly decision: ClusterDecision | undefined;
   /** The reason why the first decision is not made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
+  /** Specs by uid that stay in force: see `acceptedSpecChanges`. */
+  readonly kept: VersionedMap<LastAcceptedSpec>;
   /** Stored specs by uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
   /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
+  /** The numbers of snapshots. */
+  readonly ledger: VersionLedger;
+  /** The limiters that were seen. */
+  readonly limiters: LimiterView;
   readonly memory: Memory;
   readonly rhythms: Rhythms;
   /** Uids of stored specs that came from other processes since the last decision. */
   readonly joined: ReadonlySet<string>;
-  /** The objects that the first stage has looked at. */
-  readonly objects: ReadonlyMap<string, ConfigObject>;
   /** The time, on the monotonic clock, when objects that are reachable again are the newest. */
   readonly caughtUpMs: number | undefined;
   /** The time, on the monotonic clock, until which the first decision waits for specs that other replicas may know. */
@@ -137,28 +138,22 @@ type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
 };
 
 export function firstRound(options: RoundOptions): Round {
-  const ledger = new VersionLedger();
-  const limiters = new LimiterView(ledger);
   return {
     world: unknownWorld,
     decision: undefined,
     unread: [],
+    kept: VersionedMap.of(),
     persisted: VersionedMap.of(),
     isCutOff: false,
-    memory: {
-      options,
-      decider: options.decider,
-      ledger,
-      limiters,
-      board: new StatusBoard({ ...options, ledger, limiters }),
-    },
+    ledger: VersionLedger.empty(),
+    limiters: LimiterView.empty,
+    memory: { options, decider: options.decider, board: new StatusBoard(options) },
     rhythms: {
       snapshots: Rhythm.of(snapshotRhythm),
       statuses: Rhythm.of(statusRhythm),
       fleets: Rhythm.of(fleetRhythm),
     },
     joined: new Set(),
-    objects: new Map(),
     caughtUpMs: undefined,
     patienceEndsMs: undefined,
     leadsSinceMs: undefined,
@@ -184,7 +179,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   }
   if (world.fleets !== last.world.fleets) ask(next, 'fleets', at.monotonicMs);
   if (begin(next, 'fleets', at.monotonicMs) && at.leads)
-    outcome.fleetStatuses = fleetStatuses(world.fleets ?? [], { ...next.memory, nowMs: at.wallMs });
+    outcome.fleetStatuses = fleetStatuses(world.fleets ?? [], { ...next, nowMs: at.wallMs });
   return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
 }
 
@@ -212,11 +207,14 @@ export function previewObject(
 }
 
 /** Returns the state of the limiters that should have the served rules of the object. Undefined if it is unknown. */
-export function countsFor({ decision, memory }: Round, { uid }: ConfigObject): LimiterCounts | undefined {
+export function countsFor(
+  { decision, ledger, limiters }: Round,
+  { uid }: ConfigObject,
+): LimiterCounts | undefined {
   const served = decision?.outcomes.get(uid)?.served;
-  const since = memory.ledger.since(uid);
+  const since = ledger.since(uid);
   if (served === undefined || since === undefined) return undefined;
-  const standing = memory.limiters.fleet(served.fleet).of(since);
+  const standing = limiters.fleet(served.fleet).of(since);
   return standing.connected === 0 ? undefined : limiterCounts(standing);
 }
 
@@ -278,13 +276,13 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, memory, decision: last } = next;
-  const { decider, ledger } = memory;
+  const { objects = new Map<string, ConfigObject>(), policy = noPolicy } = world;
   join(
     next,
     [...(world.kept ?? [])].filter(([uid, { generation }]) => isBehind(next, uid, generation)),
   );
   for (;;) {
-    const decision = decider.decide(takeChanges(next), world.policy, at.wallMs);
+    const decision = memory.decider.decide({ objects, kept: next.kept, policy, nowMs: at.wallMs });
     const { doubts } = decision.newerFields ?? noNewerFields;
     // Objects that newer schemas may change are not decided yet.
     if (world.confirmed !== undefined && !doubts.isSubsetOf(world.confirmed)) {
@@ -294,47 +292,36 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
     const uids = changed.union(next.joined);
-    const kept = acceptedSpecChanges(decision, decider.kept, uids);
+    const kept = acceptedSpecChanges(decision, next.kept, uids);
     const surpassed = surpassedSpecs(next, decision, kept);
     if (surpassed.length > 0) {
-      decider.keep(new Map(surpassed));
+      next.kept = next.kept.with(new Map(surpassed));
       next.joined = next.joined.union(new Map(surpassed));
       continue;
     }
     next.joined = new Set();
-    decider.keep(kept);
+    next.kept = next.kept.with(kept);
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
     next.decision = decision;
     persist(next, uids);
-    ledger.observe(decision, at.wallMs);
+    next.ledger = next.ledger.with(decision, at.wallMs);
     outcome.decided = { decision, last, changed };
     return;
   }
 }
 
-function takeChanges(next: Draft): Changes<ConfigObject> {
-  const objects = next.world.objects ?? next.objects;
-  const uids = changedKeys(objects, next.objects);
-  next.objects = objects;
-  return new Map([...uids].map((uid) => [uid, objects.get(uid)]));
-}
-
 /** Joins the specs that other processes stored. */
 function join(next: Draft, stored: Iterable<readonly [uid: string, spec: LastAcceptedSpec]>): void {
-  const { decider } = next.memory;
-  const specs = new Map(
-    [...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(decider.kept.get(uid), spec)]),
-  );
-  decider.keep(specs);
+  const specs = new Map([...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(next.kept.get(uid), spec)]));
+  next.kept = next.kept.with(specs);
   persist(next, specs.keys());
   next.joined = next.joined.union(specs);
 }
 
 function persist(next: Draft, uids: Iterable<string>): void {
-  const { decider } = next.memory;
   const changed = new Map<string, StoredSpec | undefined>();
   for (const uid of uids)
-    changed.set(uid, persistedSpec(next.decision?.outcomes.get(uid), decider.kept.get(uid)));
+    changed.set(uid, persistedSpec(next.decision?.outcomes.get(uid), next.kept.get(uid)));
   next.persisted = next.persisted.with(changed);
 }
 
@@ -342,8 +329,8 @@ function persist(next: Draft, uids: Iterable<string>): void {
  * Returns whether the object was read earlier than the stored spec. A decision that knew the generation has forgotten its spec
  * for good.
  */
-function isBehind({ decision, memory }: Draft, uid: string, generation: number): boolean {
-  const known = memory.decider.kept.get(uid);
+function isBehind({ decision, kept }: Draft, uid: string, generation: number): boolean {
+  const known = kept.get(uid);
   const newest = known?.generation ?? decision?.outcomes.get(uid)?.object.generation ?? 0;
   return newest < generation;
 }
@@ -354,11 +341,10 @@ function isBehind({ decision, memory }: Draft, uid: string, generation: number):
  * replica alone would serve nothing.
  */
 function surpassedSpecs(
-  { world, memory }: Draft,
+  { world, kept }: Draft,
   { outcomes }: ClusterDecision,
   changed: ReadonlyMap<string, LastAcceptedSpec | undefined>,
 ): [uid: string, stored: LastAcceptedSpec][] {
-  const { kept } = memory.decider;
   return [...changed].flatMap(([uid, spec]) => {
     const stored = world.kept?.get(uid);
     if (spec !== undefined || stored === undefined || !outcomes.has(uid)) return [];
@@ -385,8 +371,8 @@ function awaitsSpecs(
   outcome: DraftOutcome,
 ): boolean {
   if (next.patienceEndsMs !== undefined && monotonicMs >= next.patienceEndsMs) return false;
-  const { decider, options } = next.memory;
-  const objects = withUnknownSpec(decision, decider.kept, options.controllerName);
+  const { controllerName } = next.memory.options;
+  const objects = withUnknownSpec(decision, next.kept, controllerName);
   if (objects.length === 0) return false;
   if (next.patienceEndsMs === undefined) outcome.awaited = objects;
   next.patienceEndsMs ??= monotonicMs + unknownSpecPatienceMs;
@@ -409,9 +395,13 @@ function useRemoved(next: Draft, { leads, wallMs }: RoundState, outcome: DraftOu
 
 function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, decision, memory } = next;
-  const { limiters, board } = memory;
+  const { board } = memory;
   const nowMs = at.wallMs;
-  limiters.update(world.reports, nowMs, world.expectations);
+  const { reports: living, expectations } = world;
+  const ledger = next.ledger.followedBy(living.flatMap((report) => report.limiters));
+  const limiters = next.limiters.with({ living, expectations, ledger, nowMs });
+  next.ledger = ledger;
+  next.limiters = limiters;
   if (at.leads && decision !== undefined) next.leadsSinceMs ??= nowMs;
   const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + patienceMs;
   const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
@@ -419,7 +409,8 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   if (decision !== undefined && at.leads) {
     const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
     const isOversize = (fleet: string): boolean => oversize.has(fleet);
-    outcome.statuses = board.evaluate({ decision, objects, left, isOversize, awaitsLimiters, nowMs });
+    const known = { decision, ledger, limiters, objects, left, isOversize };
+    outcome.statuses = board.evaluate({ ...known, awaitsLimiters, nowMs });
   } else board.missed();
   next.statusesDueMs = Math.min(
     limiters.dueMs,
@@ -429,13 +420,12 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
 }
 
 function reportRemoved(
-  { memory }: Draft,
+  { ledger, limiters, memory }: Draft,
   decision: ClusterDecision,
   { leads, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
   outcome: DraftOutcome,
 ): void {
-  const { limiters, ledger, options } = memory;
-  const { removals, isGone } = options;
+  const { removals, isGone } = memory.options;
   if (removals === undefined) return;
   removals.observe(decision, isGone, wallMs);
   if (!leads) {

@@ -4,7 +4,6 @@
  * need not compute again, and returns the same values for what did not change.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { newestNeed, supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
   type ClusterDecision,
@@ -18,14 +17,13 @@ import {
 } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
-import { type Changes, VersionedMap } from '../model/versioned-map.ts';
+import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
+import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf, fieldsOf } from './candidates.ts';
 import {
   type ClaimConflict,
   type ClaimList,
   ClaimResolver,
-  claimRank,
   type DomainClaim,
-  type DomainOwners,
   type FleetAccesses,
   type HeldDomain,
   isServed,
@@ -43,8 +41,8 @@ import {
   type Rejection,
   rejected,
 } from './rejections.ts';
-import { type Fallback, ServedFleets } from './served-fleets.ts';
-import { followsFromSchemas, type ObjectSpecReading, type ReadRules, readingOf } from './spec-reading.ts';
+import { ServedFleets } from './served-fleets.ts';
+import type { ReadRules } from './spec-reading.ts';
 
 /** The rejection of a claim. */
 function domainConflict(
@@ -67,149 +65,13 @@ function conflictText(place: string, clash: ClaimConflict | HeldDomain): string 
   return `${what} belongs to ${objectKey(clash.holder.object)}`;
 }
 
-/** An object and what it may be served, whatever others claim. */
-export interface Candidate {
-  object: ConfigObject;
-  kept: LastAcceptedSpec | undefined;
-  /** The readings of the newest spec, of the stored one, and of its fallback. */
-  readings: {
-    newest: ObjectSpecReading;
-    kept: ObjectSpecReading | undefined;
-    fallback: ObjectSpecReading | undefined;
-  };
-  /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
-  newest: DomainClaim | undefined;
-  rejection: Rejection | undefined;
-  /** The claim of the newest spec without fields of a newer CRD, if it has some. */
-  rest: DomainClaim | undefined;
-  /** The newest first, then that of the kept spec, then `rest`. */
-  claims: readonly DomainClaim[];
-  /** The facts on which `rejection` depends. */
-  fleets: FleetAccesses;
-  schemas: PublishedSchemas | undefined;
-  /** The last outcome on it, and the resource that it is served in. */
-  given: { outcome: ObjectOutcome; resourceName: string | undefined } | undefined;
-}
-
-export interface DeciderOptions {
-  /** True if several objects may hold rules for one domain of a fleet. */
-  mergeDomains: boolean;
-  domainOwners: DomainOwners;
-  /** The controller whose statuses show what is served. Statuses of other control planes do not show it. */
-  controllerName?: string | undefined;
+export interface DeciderOptions extends CandidateOptions {
   /** The value of OVERRIDES_MAX_SECONDS. Missing if there is no bound. */
   overridesMaxSeconds?: number;
-  /** The version of this program, for messages. */
-  version?: string;
-}
-
-/**
- * Returns the candidate of an object. `last` is its candidate of the round before. It is returned again as long as the object,
- * its stored spec, the access to fleets and the schemas are the same. A generation is read only once.
- */
-function candidateOf(
-  { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
-  last: Candidate | undefined,
-  options: DeciderOptions,
-): Candidate {
-  const isSame = last !== undefined && last.object === object && last.kept === kept;
-  if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
-  const { version = '' } = options;
-  const read = (spec: SpecGeneration): ObjectSpecReading =>
-    readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
-  const newestReading = read(object);
-  const lastAcceptedReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
-  const fallbackReading = kept?.fallback && read(kept.fallback);
-  const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
-  const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
-    const asked = reading.ok ? reading : reading.rest;
-    const { namespace } = object;
-    const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
-    const refusal = wish && accessRejection(wish, options.domainOwners, fleets);
-    return refusal ?? (reading.ok ? undefined : reading.rejection);
-  };
-  const rejection = rejectionOf(newestReading);
-  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
-  const unread = newestReading.ok ? undefined : newestReading;
-  const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
-  const readings = { newest: newestReading, kept: lastAcceptedReading, fallback: fallbackReading };
-  // A control plane of an earlier version may not be able to read the stored spec.
-  const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
-  const claim = (generation: number, claimed: ReadRules): DomainClaim => {
-    const kept = older && { rules: older.rules, generation: older.spec.generation };
-    const standing = claimRank({ status, generation, claimed, kept });
-    return { object, generation, rules: claimed, standing };
-  };
-  const newest = rules && claim(object.generation, rules);
-  const without = unread?.unknown.map(({ text }) => text) ?? [];
-  const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
-  const claims = newest === undefined ? [] : [newest];
-  if (older !== undefined && older.rules !== newestReading) {
-    // If a domain has one holder, the reason to reject the newer spec also rejects the older one.
-    const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
-    if (!isHopeless) claims.push(claim(older.spec.generation, older.rules));
-  }
-  if (rest !== undefined) claims.push(rest);
-  const given = isSame ? last.given : undefined;
-  return { object, kept, readings, newest, rejection, rest, claims, fleets, schemas, given };
-}
-
-/** Returns the reading of the spec in the round before, unless other schemas may change it. */
-function readBefore(
-  spec: SpecGeneration,
-  last: Candidate | undefined,
-  schemas: PublishedSchemas | undefined,
-): ObjectSpecReading | undefined {
-  if (last === undefined) return undefined;
-  const { object, kept, readings } = last;
-  const pairs = [
-    [object, readings.newest],
-    [kept, readings.kept],
-    [kept?.fallback, readings.fallback],
-  ] as const;
-  const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
-  const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
-  return isOfSame ? reading : undefined;
-}
-
-function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string } {
-  return { fleet, domain };
-}
-
-/** Returns generations that were accepted and can be read, the newest first. */
-function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>): Fallback[] {
-  const pairs = [
-    [kept, readings.kept],
-    [kept?.fallback, readings.fallback],
-  ] as const;
-  return pairs.flatMap(([spec, rules]) => {
-    if (spec === undefined || !rules?.ok) return [];
-    const { generation, spec: written } = spec;
-    return { spec: { generation, spec: written, needs: rules.resource.needs }, rules };
-  });
-}
-
-/**
- * Returns the possible fallbacks for limiters that do not support a claim: the earlier generations that some of them support. The
- * one that most support is first, or the newest of several. So every limiter that had a generation of the object before still has one.
- */
-function fallbacksOf(candidate: Candidate, { rules }: DomainClaim): Fallback[] {
-  return acceptedBefore(candidate)
-    .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
-    .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs));
-}
-
-/** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
-function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
-  return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
 }
 
 function isSameValue(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
   return a?.generation === b?.generation && a?.spec === b?.spec;
-}
-
-function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
-  return a.fleet === b?.fleet && a.domain === b.domain;
 }
 
 /**
@@ -293,6 +155,16 @@ export interface Policy {
 /** The policy without fleet objects and without records of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
+/** Everything that a decision depends on, by uid. */
+export interface DecisionInputs {
+  objects: ReadonlyMap<string, ConfigObject>;
+  /** Specs that stay in force if an object's next spec is rejected: see `acceptedSpecChanges`. */
+  kept: ReadonlyMap<string, LastAcceptedSpec>;
+  policy: Policy;
+  /** The time for overrides. */
+  nowMs: number;
+}
+
 /** The review of an object that is not stored yet. */
 export interface ObjectPreview {
   rejection: Rejection | undefined;
@@ -305,8 +177,9 @@ export interface ObjectPreview {
 }
 
 /**
- * Computes only results that a changed fact can affect, and returns the same values for all others. These are claims and
- * snapshots of the domains that an object claims or claimed, and the outcomes of all objects that claim them.
+ * Decides from its inputs alone, and remembers the results of the last ones. Computes only results that a changed fact can affect,
+ * and returns the same values for all others. These are claims and snapshots of the domains that an object claims or claimed, and
+ * the outcomes of all objects that claim them.
  */
 export class Decider {
   readonly #options: DeciderOptions;
@@ -315,10 +188,6 @@ export class Decider {
   readonly #served = new ServedFleets();
   /** Candidates by uid. */
   readonly #candidates = new Map<string, Candidate>();
-  /** Specs by uid that stay in force if an object's next spec is rejected. */
-  readonly #kept = new Map<string, LastAcceptedSpec>();
-  /** Uids of objects whose stored spec differs from the round before. */
-  readonly #rekept = new Set<string>();
   /** RateLimitOverrides by uid. */
   readonly #ofOverrides = new Map<string, ConfigObject>();
   /** Objects with fields of a newer CRD, by uid. */
@@ -329,12 +198,13 @@ export class Decider {
   #holders = VersionedMap.of<readonly string[]>();
   /** Served rules with overrides by fleet, and their inputs. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
-  #policy = noPolicy;
+  /** The inputs that these results follow from. */
+  #last: Omit<DecisionInputs, 'nowMs'> = { objects: new Map(), kept: new Map(), policy: noPolicy };
 
   constructor(options: DeciderOptions) {
     this.#options = options;
     const { mergeDomains, domainOwners } = options;
-    const policy = () => this.#policy;
+    const policy = () => this.#last.policy;
     this.#settled = new ClaimResolver({
       mergeDomains,
       get records() {
@@ -345,26 +215,14 @@ export class Decider {
     });
   }
 
-  /** Returns specs by uid: see `acceptedSpecChanges`. */
-  get kept(): ReadonlyMap<string, LastAcceptedSpec> {
-    return this.#kept;
-  }
-
-  keep(changed: Changes<LastAcceptedSpec>): void {
-    for (const [uid, spec] of changed) {
-      if (spec === undefined) this.#kept.delete(uid);
-      else this.#kept.set(uid, spec);
-      this.#rekept.add(uid);
-    }
-  }
-
-  /** `changed`: objects that may differ from the round before. `nowMs` is for overrides; by default none of them has ended. */
-  decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): ClusterDecision {
-    const outcomes = this.#settle(this.#take(changed, policy));
+  decide({ objects, kept, policy, nowMs }: DecisionInputs): ClusterDecision {
+    const last = this.#last;
+    this.#last = { objects, kept, policy };
+    const changed = changedKeys(objects, last.objects);
+    const outcomes = this.#settle(this.#take(changed, last));
     const overrides = [...this.#ofOverrides.values()];
-    const decided = this.#overrides.decide(overrides, this.#kept, this.#overrideFacts(nowMs));
-    for (const [uid, object] of changed)
-      if (object === undefined && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
+    const decided = this.#overrides.decide(overrides, kept, this.#overrideFacts(nowMs));
+    for (const uid of changed) if (!objects.has(uid) && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
     for (const [uid, outcome] of decided.outcomes) outcomes.set(uid, outcome);
     this.#outcomes = this.#outcomes.with(outcomes);
     this.#overridden = new Map(
@@ -386,18 +244,19 @@ export class Decider {
   }
 
   /** The claims that may be others than in the round before. */
-  #take(changed: Changes<ConfigObject>, policy: Policy): Map<string, ClaimList | undefined> {
+  #take(
+    changed: ReadonlySet<string>,
+    last: Pick<DecisionInputs, 'kept' | 'policy'>,
+  ): Map<string, ClaimList | undefined> {
+    const { objects, kept, policy } = this.#last;
     const { fleets, records, schemas } = policy;
-    const last = this.#policy;
-    this.#policy = policy;
-    const isOther = fleets !== last.fleets || records !== last.records || schemas !== last.schemas;
-    const due = new Map<string, ConfigObject | undefined>();
-    for (const uid of isOther ? this.#candidates.keys() : this.#rekept)
-      if (this.#candidates.has(uid)) due.set(uid, this.#candidates.get(uid)!.object);
-    for (const [uid, object] of changed) due.set(uid, object);
-    this.#rekept.clear();
+    const { policy: before } = last;
+    const isOther = fleets !== before.fleets || records !== before.records || schemas !== before.schemas;
+    const affected = isOther ? this.#candidates.keys() : changedKeys(kept, last.kept);
+    const due = new Set([...affected].filter((uid) => this.#candidates.has(uid)));
     const claims = new Map<string, ClaimList | undefined>();
-    for (const [uid, object] of due) {
+    for (const uid of due.union(changed)) {
+      const object = objects.get(uid);
       if (object?.kind !== undefined) {
         this.#ofOverrides.set(uid, object);
         continue;
@@ -408,11 +267,7 @@ export class Decider {
         continue;
       }
       const known = this.#candidates.get(uid);
-      const candidate = candidateOf(
-        { object, kept: this.#kept.get(uid), fleets, schemas },
-        known,
-        this.#options,
-      );
+      const candidate = candidateOf({ object, kept: kept.get(uid), fleets, schemas }, known, this.#options);
       if (candidate === known && !isOther) continue;
       this.#candidates.set(uid, candidate);
       claims.set(uid, candidate.claims);
@@ -449,7 +304,7 @@ export class Decider {
 
   #overrideFacts(nowMs: number): OverrideFacts {
     const { domainOwners, overridesMaxSeconds: maxSeconds = Number.POSITIVE_INFINITY } = this.#options;
-    const { fleets: accesses, records, schemas } = this.#policy;
+    const { fleets: accesses, records, schemas } = this.#last.policy;
     return {
       nowMs,
       maxSeconds,
@@ -470,13 +325,13 @@ export class Decider {
   }
 
   /** The same as `preview`, for a RateLimitOverride. */
-  previewOverride(object: ConfigObject, nowMs: number, schemas = this.#policy.schemas): OverridePreview {
+  previewOverride(object: ConfigObject, nowMs: number, schemas = this.#last.policy.schemas): OverridePreview {
     return this.#overrides.preview(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
   /** Reviews an object that may be stored, after all decisions. Stores nothing about the object. */
-  preview(object: ConfigObject, schemas = this.#policy.schemas): ObjectPreview {
-    const facts = { object, kept: undefined, fleets: this.#policy.fleets, schemas };
+  preview(object: ConfigObject, schemas = this.#last.policy.schemas): ObjectPreview {
+    const facts = { object, kept: undefined, fleets: this.#last.policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
     const clash = claim && this.#settled.clashOf(claim);
@@ -489,13 +344,6 @@ export class Decider {
       isDoubtful: !readings.newest.ok && isInDoubt(readings.newest.unknown),
     };
   }
-}
-
-/** Returns fields of a newer CRD in the newest spec. Undefined if it has none. */
-function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject | undefined {
-  const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
-  const unknown = newest.ok ? [] : newest.unknown;
-  return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
 }
 
 /** Returns sorted namespaces. Undefined if there are none. */

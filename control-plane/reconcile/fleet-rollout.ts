@@ -9,24 +9,24 @@ import {
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
 import { neededFor, servedTo } from '../model/served-rules.ts';
-import { changedKeys } from '../model/versioned-map.ts';
+import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
-  newest: FleetSnapshot;
+  readonly newest: FleetSnapshot;
   /** The time when it was first served. */
-  newestMs: number;
-  number: number;
+  readonly newestMs: number;
+  readonly number: number;
   /** Served versions by capabilities, as a text. */
-  served: Map<string, ServedVersions>;
+  readonly served: ReadonlyMap<string, ServedVersions>;
 }
 
 /** The versions for limiters with the same capabilities. */
 interface ServedVersions {
-  has: Capabilities;
-  newest: string;
-  /** Numbers by version, in ascending order. */
-  numbers: Map<string, number>;
+  readonly has: Capabilities;
+  /** The versions in the ascending order of their numbers. */
+  readonly versions: readonly string[];
+  readonly numbers: VersionedMap<number>;
 }
 
 interface Served {
@@ -45,99 +45,142 @@ export interface FirstSnapshot {
 }
 
 /** Chosen: an hour at one change a second. A limiter that is further behind is counted as before. */
-const versionsRemembered = 4096;
+const defaultMaxVersions = 4096;
+
+interface LedgerParts {
+  /** The number of versions that are remembered of each fleet. */
+  readonly maxVersions: number;
+  readonly fleets: ReadonlyMap<string, FleetVersions>;
+  readonly served: VersionedMap<Served>;
+  /** The outcomes of the last decision. */
+  readonly outcomes: ClusterDecision['outcomes'];
+  readonly lastNumber: number;
+}
 
 /**
  * Records which snapshots have the current rules of which objects. Versions are numbered as they appear, over all fleets, and no
  * number is used twice. An object's rules are in every snapshot of its fleet from their `since` number on. So a limiter has them
  * in force if its accepted version has no smaller number. A version that returns counts as new. The rules that limiters with
- * fewer capabilities get at the same time have the same number.
+ * fewer capabilities get at the same time have the same number. Immutable.
  */
 export class VersionLedger {
-  readonly #versionsRemembered: number;
-  readonly #fleets = new Map<string, FleetVersions>();
-  readonly #served = new Map<string, Served>();
-  /** The outcomes of the last decision. */
-  #outcomes: ClusterDecision['outcomes'] = new Map();
-  #lastNumber = 0;
+  readonly #parts: LedgerParts;
 
-  /** The `versionsRemembered` of each fleet defaults to 4,096. */
-  constructor(options: { versionsRemembered?: number } = {}) {
-    this.#versionsRemembered = options.versionsRemembered ?? versionsRemembered;
+  private constructor(parts: LedgerParts) {
+    this.#parts = parts;
   }
 
-  /** Observes a decision. Call it for every decision, on leaders and others, so that a new leader knows which rules limiters have. */
-  observe(decision: ClusterDecision, nowMs: number): void {
-    const { fleets, outcomes } = decision;
-    for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
-    for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
-    for (const uid of changedKeys(outcomes, this.#outcomes)) {
-      const served = outcomes.get(uid)?.served;
-      if (served === undefined) {
-        this.#served.delete(uid);
-        continue;
-      }
-      const { fleet, hash, needs } = served;
-      const known = this.#served.get(uid);
-      const isKnown = known?.fleet === fleet && known.hash === hash;
-      if (!isKnown) this.#served.set(uid, { fleet, hash, since: { ...this.#newest(fleet), needs } });
+  static empty(maxVersions = defaultMaxVersions): VersionLedger {
+    const served = VersionedMap.of<Served>();
+    return new VersionLedger({ maxVersions, fleets: new Map(), served, outcomes: new Map(), lastNumber: 0 });
+  }
+
+  /**
+   * Returns the ledger with a decision. Call it for every decision, on leaders and others, so that a new leader knows which rules
+   * limiters have.
+   */
+  with({ fleets: snapshots, outcomes }: ClusterDecision, nowMs: number): VersionLedger {
+    const { maxVersions, served } = this.#parts;
+    const fleets = new Map<string, FleetVersions>();
+    let { lastNumber } = this.#parts;
+    for (const [fleet, snapshot] of snapshots) {
+      const next = numbered(snapshot, this.#parts.fleets.get(fleet), {
+        number: lastNumber + 1,
+        nowMs,
+        maxVersions,
+      });
+      fleets.set(fleet, next);
+      lastNumber = Math.max(lastNumber, next.number);
     }
-    this.#outcomes = outcomes;
+    const changed = new Map<string, Served | undefined>();
+    for (const uid of changedKeys(outcomes, this.#parts.outcomes)) {
+      const { fleet, hash, needs } = outcomes.get(uid)?.served ?? {};
+      const known = served.get(uid);
+      if (fleet === undefined || hash === undefined || needs === undefined) changed.set(uid, undefined);
+      else if (known?.fleet !== fleet || known.hash !== hash)
+        changed.set(uid, { fleet, hash, since: { ...newestOf(fleets.get(fleet)!), needs } });
+    }
+    return new VersionLedger({ maxVersions, fleets, served: served.with(changed), outcomes, lastNumber });
   }
 
-  /** Returns undefined for a version that limiters with these capabilities were never served here, or too long ago. */
+  /** Returns the ledger that numbers what limiters with these capabilities are served. Only their current version is known at first. */
+  followedBy(limiters: Iterable<{ fleet: string; capabilities: Capabilities }>): VersionLedger {
+    const fleets = new Map(this.#parts.fleets);
+    let isNews = false;
+    for (const { fleet, capabilities: has } of limiters) {
+      const known = fleets.get(fleet);
+      const key = has.join();
+      if (known === undefined || known.served.has(key)) continue;
+      fleets.set(fleet, { ...known, served: new Map(known.served).set(key, servedVersions(known, has)) });
+      isNews = true;
+    }
+    return isNews ? new VersionLedger({ ...this.#parts, fleets }) : this;
+  }
+
+  /**
+   * Returns undefined for a version that limiters with these capabilities were never served here, or too long ago. See
+   * `followedBy`.
+   */
   numberOf(fleet: string, version: string | undefined, has: Capabilities): number | undefined {
-    const known = this.#fleets.get(fleet);
-    if (known === undefined) return undefined;
-    const key = has.join();
-    // For the first limiter with these capabilities, only the current version is known.
-    if (!known.served.has(key)) known.served.set(key, servedVersions(known, has));
-    return version === undefined ? undefined : known.served.get(key)!.numbers.get(version);
+    if (version === undefined) return undefined;
+    return this.#parts.fleets.get(fleet)?.served.get(has.join())?.numbers.get(version);
   }
 
   /** Returns undefined while none of the object's rules are served. */
   since(objectUid: string): FirstSnapshot | undefined {
-    return this.#served.get(objectUid)?.since;
+    return this.#parts.served.get(objectUid)?.since;
   }
 
   /** Returns undefined for a fleet to which nothing is served. */
   newest(fleet: string): (FirstSnapshot & { version: string }) | undefined {
-    const known = this.#fleets.get(fleet);
-    return known && { ...this.#newest(fleet), version: known.newest.version };
+    const known = this.#parts.fleets.get(fleet);
+    return known && { ...newestOf(known), version: known.newest.version };
   }
+}
 
-  #number(newest: FleetSnapshot, nowMs: number): void {
-    const { fleet, version } = newest;
-    const known = this.#fleets.get(fleet);
-    const sets = [...(known?.served.values() ?? [])];
-    const versions = sets.map(({ has }) => servedTo(newest, has).version);
-    if (known !== undefined && sets.every((one, i) => one.newest === versions[i])) {
-      known.newest = newest;
-      return;
-    }
-    const number = ++this.#lastNumber;
-    const newestMs = known?.newest.version === version ? known.newestMs : nowMs;
-    const next = { newest, newestMs, number, served: known?.served ?? new Map<string, ServedVersions>() };
-    this.#fleets.set(fleet, next);
-    for (const [i, one] of sets.entries()) this.#renumber(one, versions[i]!, number);
-    if (known === undefined)
-      for (const has of [noCapabilities, capabilities])
-        next.served.set(has.join(), servedVersions(next, has));
+/** Returns the versions of a fleet with its newest snapshot. If it is served as before to all, it has no new number. */
+function numbered(
+  newest: FleetSnapshot,
+  known: FleetVersions | undefined,
+  { number, nowMs, maxVersions }: { number: number; nowMs: number; maxVersions: number },
+): FleetVersions {
+  if (known === undefined) {
+    const first = { newest, newestMs: nowMs, number };
+    const sets = [noCapabilities, capabilities];
+    return { ...first, served: new Map(sets.map((has) => [has.join(), servedVersions(first, has)])) };
   }
+  if (known.newest === newest) return known;
+  const sets = [...known.served].map(([key, one]) => ({
+    key,
+    one,
+    version: servedTo(newest, one.has).version,
+  }));
+  if (sets.every(({ one, version }) => one.versions.at(-1) === version)) return { ...known, newest };
+  const newestMs = known.newest.version === newest.version ? known.newestMs : nowMs;
+  const served = new Map(
+    sets.map(({ key, one, version }) => [key, renumbered(one, version, number, maxVersions)]),
+  );
+  return { newest, newestMs, number, served };
+}
 
-  #renumber(served: ServedVersions, version: string, number: number): void {
-    const { numbers } = served;
-    served.newest = version;
-    numbers.delete(version);
-    numbers.set(version, number);
-    const [oldest] = numbers.keys();
-    if (numbers.size > this.#versionsRemembered) numbers.delete(oldest!);
-  }
+function renumbered(
+  { has, versions, numbers }: ServedVersions,
+  version: string,
+  number: number,
+  maxVersions: number,
+): ServedVersions {
+  const others = numbers.has(version) ? versions.filter((one) => one !== version) : versions;
+  const dropped = others.slice(0, Math.max(0, others.length + 1 - maxVersions));
+  const changes = dropped.map((one): [string, undefined] => [one, undefined]);
+  return {
+    has,
+    versions: [...others.slice(dropped.length), version],
+    numbers: numbers.with(new Map<string, number | undefined>([...changes, [version, number]])),
+  };
+}
 
-  #newest(fleet: string): FirstSnapshot {
-    const { newest, newestMs, number } = this.#fleets.get(fleet)!;
-    return { number, ms: newestMs, needs: neededFor(newest) };
-  }
+function newestOf({ newest, newestMs, number }: FleetVersions): FirstSnapshot {
+  return { number, ms: newestMs, needs: neededFor(newest) };
 }
 
 function servedVersions(
@@ -145,7 +188,7 @@ function servedVersions(
   has: Capabilities,
 ): ServedVersions {
   const { version } = servedTo(newest, has);
-  return { has, newest: version, numbers: new Map([[version, number]]) };
+  return { has, versions: [version], numbers: VersionedMap.of([[version, number]]) };
 }
 
 /** A limiter that is connected, as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */

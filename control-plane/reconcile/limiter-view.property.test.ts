@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
+import { SeenLimiters } from '../../test/support/seen-limiters.ts';
 import type { Endpoint } from '../model/fleet-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { VersionLedger } from './fleet-rollout.ts';
-import { LimiterView } from './limiter-view.ts';
 
 const names = ['a', 'b', 'c'];
 const versions = ['v1', 'v2', 'v3'];
@@ -46,13 +46,13 @@ function reportOf(name: string, { isConnected, accepted }: Pod): LimiterReport[]
 it('never says of rules that all have them while a ready pod was last heard of without them', () => {
   fc.assert(
     fc.property(anyHistory, (history) => {
-      const ledger = new VersionLedger();
+      let ledger = VersionLedger.empty();
       for (const version of versions) {
         const snapshot = { fleet: 'default', version, resources: [] };
         const fleets = new Map([['default', snapshot]]);
-        ledger.observe({ fleets, outcomes: new Map(), holders: new Map() }, 0);
+        ledger = ledger.with({ fleets, outcomes: new Map(), holders: new Map() }, 0);
       }
-      const view = new LimiterView(ledger);
+      const view = new SeenLimiters(ledger);
       let nowMs = 0;
       /** What each was last heard to have; 0: nothing. */
       const heard = new Map<string, number>();

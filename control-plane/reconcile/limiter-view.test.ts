@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
+import { SeenLimiters } from '../../test/support/seen-limiters.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   fleetSnapshot,
@@ -9,18 +10,21 @@ import {
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import { type FirstSnapshot, type RolloutProgress, VersionLedger } from './fleet-rollout.ts';
-import { LimiterView, patienceMs } from './limiter-view.ts';
+import { patienceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
 function ledgerOf(...versions: string[]): VersionLedger {
-  const ledger = new VersionLedger();
-  for (const version of versions) observe(ledger, version);
-  return ledger;
+  return versions.reduce((ledger, version) => observed(ledger, version), VersionLedger.empty());
 }
 
-function observe(ledger: VersionLedger, version: string, resources: readonly Resource[] = []): void {
+function observed(
+  ledger: VersionLedger,
+  version: string,
+  resources: readonly Resource[] = [],
+): VersionLedger {
   const snapshot = { fleet: 'default', version, resources };
-  ledger.observe({ fleets: new Map([['default', snapshot]]), outcomes: new Map(), holders: new Map() }, 0);
+  const fleets = new Map([['default', snapshot]]);
+  return ledger.with({ fleets, outcomes: new Map(), holders: new Map() }, 0);
 }
 
 /** A resource that needs a capability, and what other limiters get. */
@@ -50,8 +54,8 @@ function replica(...limiters: LimiterReport[]): ReplicaReport {
 }
 
 /** Of limiters that have been there for a while. */
-function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): LimiterView {
-  const view = new LimiterView(ledger);
+function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): SeenLimiters {
+  const view = new SeenLimiters(ledger);
   view.update(replicas, 0);
   view.update(replicas, patienceMs);
   return view;
@@ -157,7 +161,7 @@ describe('LimiterView', () => {
     const stays = limiter('b', { acceptedVersion: 'v1' });
     const both = replica(limiter('a', { acceptedVersion: 'v1', ...traits }), stays);
     const view = viewOf(ledger, both);
-    observe(ledger, 'v1');
+    view.ledger = observed(view.ledger, 'v1');
     view.update([both], patienceMs);
     expect(said(view.fleet('default').of(since(3)))).toBe('1/2, a');
     view.update([replica(stays)], patienceMs);
@@ -211,7 +215,7 @@ describe('LimiterView', () => {
     const view = viewOf(ledger, replica(limiter('a', { acceptedVersion: 'v2' })));
     view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], patienceMs);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/1');
-    observe(ledger, 'v3');
+    view.ledger = observed(view.ledger, 'v3');
     expect(said(view.fleet('default').of(since(3)))).toBe('0/1, a');
     view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], patienceMs);
     expect(said(view.fleet('default').of(since(3)))).toBe('1/1');
@@ -229,7 +233,7 @@ describe('LimiterView', () => {
   });
 
   it('sees a refusal by a limiter that claims a version which nobody knows', () => {
-    const view = new LimiterView(ledgerOf('v2'));
+    const view = new SeenLimiters(ledgerOf('v2'));
     const refusal = { version: 'v2', message: 'no' };
     const well = limiter('b', { acceptedVersion: 'v2' });
     view.update([replica(limiter('a', { acceptedVersion: 'v1', refusal }), well)], 0);
@@ -237,7 +241,7 @@ describe('LimiterView', () => {
   });
 
   it('waits for nobody who has just come', () => {
-    const view = new LimiterView(ledgerOf('v1'));
+    const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
     const joining = [replica(limiter('a', { acceptedVersion: 'unknown' }), limiter('c'), well)];
     view.update(joining, 0);
@@ -251,7 +255,7 @@ describe('LimiterView', () => {
   });
 
   it('waits at once for who comes with older rules', () => {
-    const view = new LimiterView(ledgerOf('v1', 'v2'));
+    const view = new SeenLimiters(ledgerOf('v1', 'v2'));
     view.update(
       [replica(limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' }))],
       0,
@@ -272,13 +276,13 @@ describe('LimiterView', () => {
   });
 
   it('waits for those who join where there are no others', () => {
-    const view = new LimiterView(ledgerOf('v1'));
+    const view = new SeenLimiters(ledgerOf('v1'));
     view.update([replica(limiter('a'))], 0);
     expect(said(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
   it('knows who comes again and again without an answer', () => {
-    const view = new LimiterView(ledgerOf('v1'));
+    const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
     const traits = { instance: undefined, isWeir: false };
     const stream = (port: number) => limiter(`go (10.0.0.1:${port})`, { ...traits, id: `${port}` });
@@ -289,7 +293,7 @@ describe('LimiterView', () => {
 
   it('says since when a limiter refuses or is waited for', () => {
     const ledger = ledgerOf('v1', 'v2');
-    const view = new LimiterView(ledger);
+    const view = new SeenLimiters(ledger);
     const refused = (version: string, message: string) =>
       replica(
         limiter('a', { acceptedVersion: 'v1', refusal: { version, message } }),
@@ -300,7 +304,7 @@ describe('LimiterView', () => {
       1,
     );
     view.update([refused('v2', 'no')], 5);
-    observe(ledger, 'v3');
+    view.ledger = observed(view.ledger, 'v3');
     view.update([refused('v3', 'still no')], 9);
     const { refused: refusals, pending } = view.fleet('default').of(since(2, { ms: 3 }));
     expect(refusals.items).toEqual([{ name: 'a', sinceMs: 5, message: 'still no' }]);
@@ -398,14 +402,11 @@ describe('limiters that do not support all rules', () => {
   ) as [string, string];
   /** Limiters were served v1, v2 and v3, and those without capabilities v1, v1 and w3. */
   function ledgerOfBoth(): VersionLedger {
-    const ledger = ledgerOf(v1);
-    observe(ledger, 'v2', [resourceWith('1')]);
-    observe(ledger, 'v3', [resourceWith('3')]);
-    return ledger;
+    return observed(observed(ledgerOf(v1), 'v2', [resourceWith('1')]), 'v3', [resourceWith('3')]);
   }
   const newer = (number: number) => since(number, { needs: ['windows'] });
   /** Of plain rules and of newer ones that came with each snapshot. */
-  function both(view: LimiterView): string[] {
+  function both(view: SeenLimiters): string[] {
     const fleet = view.fleet('default');
     return [1, 2, 3].flatMap((number) => [said(fleet.of(since(number))), said(fleet.of(newer(number)))]);
   }
@@ -440,10 +441,9 @@ describe('limiters that do not support all rules', () => {
     const others = { capabilities: ['calendar'] as const };
     expect(both(one({ ...others, acceptedVersion: w3 }))[4]).toBe('1/1');
     expect(both(one({ ...others, acceptedVersion: v1 }))[4]).toBe('0/1, a');
-    const ledger = ledgerOfBoth();
-    viewOf(ledger, replica(limiter('a', others)));
-    observe(ledger, 'v4', [resourceWith('4')]);
-    const view = viewOf(ledger, replica(limiter('a', { ...others, acceptedVersion: w3 })));
+    const { ledger } = one(others);
+    const next = observed(ledger, 'v4', [resourceWith('4')]);
+    const view = viewOf(next, replica(limiter('a', { ...others, acceptedVersion: w3 })));
     expect([3, 4].map((number) => said(view.fleet('default').of(since(number))))).toEqual(['1/1', '0/1, a']);
   });
 
@@ -511,7 +511,7 @@ function heard({ total, inForce, away, isShort }: RolloutProgress): string {
 describe('who is expected', () => {
   const a = limiter('a', { acceptedVersion: 'v1', podUid: 'uid of a' });
   const b = limiter('b', { acceptedVersion: 'v2', podUid: 'uid of b' });
-  let view: LimiterView;
+  let view: SeenLimiters;
   /** With the given limiters at the time; both versions are known. */
   const at = (
     nowMs: number,
@@ -523,7 +523,7 @@ describe('who is expected', () => {
     return [1, 2].map((number) => heard(view.fleet('default').of(since(number))));
   };
   beforeEach(() => {
-    view = new LimiterView(ledgerOf('v1', 'v2'));
+    view = new SeenLimiters(ledgerOf('v1', 'v2'));
   });
 
   it('are those that were there a moment ago, with what they had', () => {

@@ -62,47 +62,97 @@ export const patienceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
 
-/** The limiters of all living replicas. A limiter counts once, wherever it is connected. */
-export class LimiterView {
-  readonly #ledger: VersionLedger;
+/** What is known about limiters at one time. */
+interface ViewParts {
   /** Last known states by instance, or by id without an instance. Only of connected limiters. */
-  #lastKnown = new Map<string, LastKnown>();
+  readonly lastKnown: ReadonlyMap<string, LastKnown>;
   /** Limiters that are gone, by instance, or by id without an instance. */
-  readonly #gone = new Map<string, Gone>();
+  readonly gone: ReadonlyMap<string, Gone>;
   /**
    * Times of joining by `limiterIdentity`, so that a limiter that reconnects repeatedly without a response counts as having
    * joined once.
    */
-  #joinedMs = new Map<string, number>();
+  readonly joinedMs: ReadonlyMap<string, number>;
   /** Times of readiness by fleet and key of an endpoint. */
-  #readyMs = new Map<string, number>();
-  #fleets = new Map<string, FleetRollout>();
-  #dueMs = Number.POSITIVE_INFINITY;
-  /** The time of the first update. */
-  #sinceMs: number | undefined;
+  readonly readyMs: ReadonlyMap<string, number>;
+  readonly fleets: ReadonlyMap<string, FleetRollout>;
+  /** The time of the first look. Undefined before it. */
+  readonly sinceMs: number | undefined;
+  /** The time when something changes by time alone. Infinity if nothing does. */
+  readonly dueMs: number;
+}
 
-  constructor(ledger: VersionLedger) {
-    this.#ledger = ledger;
+/** The facts of one look at limiters. */
+export interface LimiterFacts {
+  /** The reports of living replicas. */
+  living: readonly ReplicaReport[];
+  /** Expectations by fleet. */
+  expectations?: ReadonlyMap<string, FleetExpectation> | undefined;
+  /** The ledger that numbers the versions that these limiters are served. */
+  ledger: VersionLedger;
+  nowMs: number;
+}
+
+/** The limiters of all living replicas. A limiter counts once, wherever it is connected. Immutable. */
+export class LimiterView {
+  readonly #parts: ViewParts;
+
+  private constructor(parts: ViewParts) {
+    this.#parts = parts;
   }
 
-  /** The time when the view changes by time alone. Call `update` then. Infinity if it does not. */
+  static readonly empty = new LimiterView({
+    lastKnown: new Map(),
+    gone: new Map(),
+    joinedMs: new Map(),
+    readyMs: new Map(),
+    fleets: new Map(),
+    sinceMs: undefined,
+    dueMs: Number.POSITIVE_INFINITY,
+  });
+
+  /** The time when the view changes by time alone. Look again then. Infinity if it does not. */
   get dueMs(): number {
-    return this.#dueMs;
+    return this.#parts.dueMs;
   }
 
   /**
-   * Updates the view. Call it when a report or an expectation has changed, and when the ledger has observed a decision, because
-   * more versions may then be known. `expectations` are by fleet.
+   * Returns the next view. Call it when a report or an expectation has changed, and when the ledger has another decision, because
+   * more versions may then be known.
    */
-  update(
-    living: readonly ReplicaReport[],
-    nowMs: number,
-    expectations: ReadonlyMap<string, FleetExpectation> = new Map(),
-  ): void {
-    this.#dueMs = Number.POSITIVE_INFINITY;
-    this.#sinceMs ??= nowMs;
-    const connected = this.#connected(living, nowMs);
-    const readyMs = new Map<string, number>();
+  with(facts: LimiterFacts): LimiterView {
+    return new LimiterView(new LimiterLook(this.#parts, facts).parts());
+  }
+
+  /** Returns a standing without limiters for a fleet to which none is connected. */
+  fleet(name: string): FleetRollout {
+    return this.#parts.fleets.get(name) ?? emptyFleet;
+  }
+}
+
+/** One look: what the view before becomes with new facts. */
+class LimiterLook {
+  readonly #before: ViewParts;
+  readonly #facts: LimiterFacts;
+  readonly #sinceMs: number;
+  readonly #gone: Map<string, Gone>;
+  #lastKnown: ReadonlyMap<string, LastKnown>;
+  #joinedMs: ReadonlyMap<string, number>;
+  readonly #readyMs = new Map<string, number>();
+  #dueMs = Number.POSITIVE_INFINITY;
+
+  constructor(before: ViewParts, facts: LimiterFacts) {
+    this.#before = before;
+    this.#facts = facts;
+    this.#sinceMs = before.sinceMs ?? facts.nowMs;
+    this.#gone = new Map(before.gone);
+    this.#lastKnown = before.lastKnown;
+    this.#joinedMs = before.joinedMs;
+  }
+
+  parts(): ViewParts {
+    const { expectations = new Map<string, FleetExpectation>() } = this.#facts;
+    const connected = this.#connected();
     const fleets = new Map<string, FleetRollout>();
     const reports = [...this.#lastKnown.values()].map(({ report }) => report);
     const present = Map.groupBy(reports, (report) => report.fleet);
@@ -111,27 +161,29 @@ export class LimiterView {
       const states = connected.get(fleet) ?? [];
       const expectation = expectations.get(fleet) ?? defaultExpectation;
       const seen = { present: present.get(fleet) ?? [], gone: gone.get(fleet) ?? [] };
-      const limiters = this.#limiters(fleet, { ...seen, states, expectation, readyMs, nowMs });
-      const former = this.#fleets.get(fleet);
+      const limiters = this.#limiters(fleet, { ...seen, states, expectation });
+      const former = this.#before.fleets.get(fleet);
       fleets.set(fleet, former?.isOf(limiters) ? former : new FleetRollout(limiters, former));
     }
-    this.#readyMs = readyMs;
-    this.#fleets = fleets;
     // A fleet without an object and without connected limiters has no limiters, until one returns.
     for (const [identity, { report, sinceMs }] of this.#gone) {
-      const isForgotten =
-        !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs, nowMs);
+      const isForgotten = !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs);
       if (isForgotten) this.#gone.delete(identity);
     }
-  }
-
-  /** Returns a standing without limiters for a fleet to which none is connected. */
-  fleet(name: string): FleetRollout {
-    return this.#fleets.get(name) ?? emptyFleet;
+    return {
+      lastKnown: this.#lastKnown,
+      gone: this.#gone,
+      joinedMs: this.#joinedMs,
+      readyMs: this.#readyMs,
+      fleets,
+      sinceMs: this.#sinceMs,
+      dueMs: this.#dueMs,
+    };
   }
 
   /** Returns connected limiters by fleet. Limiters that were connected before and are not now count as gone from now on. */
-  #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, ConnectedLimiter[]> {
+  #connected(): Map<string, ConnectedLimiter[]> {
+    const { living, nowMs } = this.#facts;
     const lastKnown = new Map<string, LastKnown>();
     const joinedMs = new Map<string, number>();
     const states = new Map<string, ConnectedLimiter[]>();
@@ -147,10 +199,10 @@ export class LimiterView {
         left ??= this.#leftBehind(streams);
         last = left.get(joiner);
       }
-      const known = this.#known(report, last, nowMs);
+      const known = this.#known(report, last);
       lastKnown.set(identity, known);
       const list = states.get(report.fleet) ?? [];
-      list.push(this.#state(known, { sinceMs, nowMs }));
+      list.push(this.#state(known, sinceMs));
       states.set(report.fleet, list);
     }
     for (const [identity, known] of this.#lastKnown) {
@@ -177,14 +229,15 @@ export class LimiterView {
     return new Map([...gone, ...replaced].map((known) => [limiterIdentity(known.report), known]));
   }
 
-  #known(report: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
+  #known(report: LimiterReport, last: LastKnown | undefined): LastKnown {
+    const { nowMs } = this.#facts;
     const { fleet, refusal } = report;
     const acceptedVersion = versionInForce(report);
     const before = last?.report.fleet === fleet ? last : undefined;
     const number = this.#inForce(report);
     const isUnknown = acceptedVersion !== undefined && number === undefined;
     const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
-    const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + patienceMs, nowMs);
+    const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + patienceMs);
     const accepted = number ?? (keeps ? (before?.accepted ?? 0) : 0);
     return {
       report,
@@ -209,7 +262,7 @@ export class LimiterView {
 
   #state(
     { report, accepted, rejectsSinceMs = 0, hasAnswered }: LastKnown,
-    { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+    sinceMs: number,
   ): ConnectedLimiter {
     const { name, isWeir, capabilities, refusal } = report;
     const number = this.#numberOf(report, refusal?.version);
@@ -224,7 +277,7 @@ export class LimiterView {
         refusal === undefined || number === undefined
           ? undefined
           : { number, message: refusal.message, sinceMs: rejectsSinceMs, resources: rejectedBy(refusal) },
-      isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs, nowMs),
+      isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs),
     };
   }
 
@@ -235,15 +288,11 @@ export class LimiterView {
       gone: goneBefore,
       states,
       expectation,
-      readyMs,
-      nowMs,
     }: {
       present: readonly LimiterReport[];
       gone: readonly [string, Gone][];
       states: readonly ConnectedLimiter[];
       expectation: FleetExpectation;
-      readyMs: Map<string, number>;
-      nowMs: number;
     },
   ): FleetLimiters {
     const { endpoints, count, ignoresDisconnected } = expectation;
@@ -253,7 +302,7 @@ export class LimiterView {
     if (endpoints === undefined) {
       const graceMs = ignoresDisconnected ? 0 : expectation.graceMs;
       for (const [identity, one] of gone) {
-        if (this.#isBefore(one.sinceMs + graceMs, nowMs)) absent.push(absentPart(one));
+        if (this.#isBefore(one.sinceMs + graceMs)) absent.push(absentPart(one));
         else this.#gone.delete(identity);
       }
     } else {
@@ -262,17 +311,11 @@ export class LimiterView {
       const left = new EndpointNames([...byReport.keys()]);
       for (const endpoint of endpoints) {
         const place = placeOf(fleet, endpoint);
-        if (endpoint.isReady) readyMs.set(place, this.#readyMs.get(place) ?? nowMs);
+        if (endpoint.isReady) this.#readyMs.set(place, this.#before.readyMs.get(place) ?? this.#facts.nowMs);
         if (endpoint.isTerminating || there.find(endpoint) !== undefined) continue;
         const report = left.find(endpoint);
         const before = report && byReport.get(report);
-        const found = this.#absentAt(endpoint, {
-          fleet,
-          before,
-          graceMs: expectation.graceMs,
-          readyMs,
-          nowMs,
-        });
+        const found = this.#absentAt(endpoint, { fleet, before, graceMs: expectation.graceMs });
         if (found === 'coming') coming.push(endpoint.name);
         else if (found !== undefined && !ignoresDisconnected) absent.push(found);
       }
@@ -281,7 +324,7 @@ export class LimiterView {
     }
     const isShort = !ignoresDisconnected && states.length + absent.length < (count ?? 0);
     const isSeen = endpoints === undefined && count === undefined && !ignoresDisconnected;
-    const mayBeMore = isSeen && this.#isBefore(this.#sinceMs! + patienceMs, nowMs);
+    const mayBeMore = isSeen && this.#isBefore(this.#sinceMs + patienceMs);
     return { connected: states, absent, coming, isShort, mayBeMore };
   }
 
@@ -302,29 +345,17 @@ export class LimiterView {
   /** The limiter at an endpoint without a connection. Undefined if no limiter is expected there. */
   #absentAt(
     endpoint: Endpoint,
-    {
-      fleet,
-      before,
-      graceMs,
-      readyMs,
-      nowMs,
-    }: {
-      fleet: string;
-      before: Gone | undefined;
-      graceMs: number;
-      readyMs: Map<string, number>;
-      nowMs: number;
-    },
+    { fleet, before, graceMs }: { fleet: string; before: Gone | undefined; graceMs: number },
   ): AbsentLimiter | 'coming' | undefined {
     const { name, isReady } = endpoint;
     if (!isReady) {
       if (before === undefined) return 'coming';
-      return this.#isBefore(before.sinceMs + graceMs, nowMs) ? absentPart(before) : undefined;
+      return this.#isBefore(before.sinceMs + graceMs) ? absentPart(before) : undefined;
     }
-    const sinceMs = readyMs.get(placeOf(fleet, endpoint)) ?? nowMs;
+    const sinceMs = this.#readyMs.get(placeOf(fleet, endpoint)) ?? this.#facts.nowMs;
     // If it became ready after it went away, its process may be another one, with other rules.
     const isSame = before !== undefined && sinceMs <= before.sinceMs;
-    if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs, nowMs))
+    if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs))
       return {
         name,
         sinceMs,
@@ -336,14 +367,14 @@ export class LimiterView {
     return before === undefined ? 'coming' : absentPart(before);
   }
 
-  #isBefore(untilMs: number, nowMs: number): boolean {
-    if (nowMs >= untilMs) return false;
+  #isBefore(untilMs: number): boolean {
+    if (this.#facts.nowMs >= untilMs) return false;
     this.#dueMs = Math.min(this.#dueMs, untilMs);
     return true;
   }
 
   #numberOf({ fleet, capabilities }: LimiterReport, version: string | undefined): number | undefined {
-    return this.#ledger.numberOf(fleet, version, capabilities);
+    return this.#facts.ledger.numberOf(fleet, version, capabilities);
   }
 }
 

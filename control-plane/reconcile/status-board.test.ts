@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, configWrites } from '../../test/support/config-object-builder.ts';
+import { SeenLimiters } from '../../test/support/seen-limiters.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
 import { unrestrictedOwners } from './claims.ts';
-import { VersionLedger } from './fleet-rollout.ts';
-import { LimiterView, patienceMs } from './limiter-view.ts';
+import { patienceMs } from './limiter-view.ts';
 import { StatusBoard } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';
 
@@ -23,14 +23,11 @@ let version = 2;
 class Leader {
   readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
   readonly writes = configWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
-  readonly #ledger = new VersionLedger();
-  readonly #limiters = new LimiterView(this.#ledger);
+  readonly #seen = new SeenLimiters();
   readonly found: string[] = [];
   readonly board = new StatusBoard({
     inFlight: (uid) => this.queue.inFlight(uid),
     writes: this.writes,
-    ledger: this.#ledger,
-    limiters: this.#limiters,
     controllerName: own,
   });
   readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
@@ -63,7 +60,7 @@ class Leader {
 
   evaluate(): void {
     const decision = this.#decider.decideAll(this.decided ?? this.objects, new Map());
-    this.#ledger.observe(decision, this.nowMs);
+    this.#seen.ledger = this.#seen.ledger.with(decision, this.nowMs);
     const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
       id: '1',
@@ -80,11 +77,12 @@ class Leader {
         this.rejectedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
     };
     const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
-    this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
+    this.#seen.update([{ replica: 'r', limiters }], this.nowMs);
     const { isOversize, awaitsLimiters, left, nowMs } = this;
     this.looked = [];
     const objects = new Map(this.objects.map((object) => [object.uid, object]));
-    const evaluation = { decision, objects, left, isOversize: () => isOversize };
+    const { ledger, view } = this.#seen;
+    const evaluation = { decision, ledger, limiters: view, objects, left, isOversize: () => isOversize };
     const { entries, found } = this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
     for (const { object, news } of found) this.found.push(`${object.name} ${foundText(news)}`);
     for (const [uid, entry] of entries) {

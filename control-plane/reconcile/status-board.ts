@@ -24,8 +24,6 @@ export interface StatusBoardOptions {
   writes: WriteLedger<ConfigObject>;
   /** Returns the status that is being written, by uid. */
   inFlight(uid: string): ConfigStatus | undefined;
-  ledger: VersionLedger;
-  limiters: LimiterView;
   /** The controller name in every status. Undefined if there is no other control plane. */
   controllerName: string | undefined;
 }
@@ -39,6 +37,9 @@ export interface BoardChanges {
 
 export interface Evaluation {
   decision: ClusterDecision;
+  /** The ledger with this decision. */
+  ledger: VersionLedger;
+  limiters: LimiterView;
   /** Objects by uid, as the source has them now, because the decision may be older. */
   objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that are no longer ours, but still have our name in their status. */
@@ -137,7 +138,7 @@ export class StatusBoard {
     this.#ownership = new StatusOwnership(options.controllerName, options.writes);
   }
 
-  /** Evaluates the statuses. Call it after `VersionLedger.observe` and `LimiterView.update`. */
+  /** Evaluates the statuses. */
   evaluate(evaluation: Evaluation): BoardChanges {
     this.#entries = new Map();
     this.#news = [];
@@ -158,7 +159,7 @@ export class StatusBoard {
   }
 
   /** Returns uids of objects that may differ from the last evaluation. */
-  #due({ decision, objects, isOversize }: Evaluation): Set<string> {
+  #due({ decision, limiters, objects, isOversize }: Evaluation): Set<string> {
     const last = this.#decision;
     const due =
       last === undefined
@@ -168,7 +169,7 @@ export class StatusBoard {
             .union(changedKeys(decision.outcomes, last.outcomes))
             .union(recounted(decision, last));
     for (const [name, seen] of this.#fleets) {
-      const standing = this.#options.limiters.fleet(name);
+      const standing = limiters.fleet(name);
       const isNowOversize = isOversize(name);
       if (standing === seen.standing && isNowOversize === seen.isOversize) continue;
       const isMore = isNowOversize === seen.isOversize && standing.isAtLeast(seen.standing);
@@ -249,7 +250,7 @@ export class StatusBoard {
     if (before !== served?.fleet) this.#leaveFleet(uid);
     if (served === undefined) return;
     const seen = this.#fleets.get(served.fleet) ?? {
-      standing: this.#options.limiters.fleet(served.fleet),
+      standing: at.limiters.fleet(served.fleet),
       isOversize: at.isOversize(served.fleet),
       objects: new Set(),
       behind: new Set(),
@@ -311,8 +312,11 @@ export class StatusBoard {
     this.#entries.set(uid, undefined);
   }
 
-  #grounds(outcome: ObjectOutcome, known: ConfigObject, { decision, isOversize }: Evaluation): Grounds {
-    const { ledger, limiters } = this.#options;
+  #grounds(
+    outcome: ObjectOutcome,
+    known: ConfigObject,
+    { decision, ledger, limiters, isOversize }: Evaluation,
+  ): Grounds {
     const { object, served } = outcome;
     const previous = known.status;
     if (served === undefined) {

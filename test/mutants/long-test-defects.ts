@@ -9,14 +9,14 @@ export const longTestDefects = {
   truth: {
     defect: 'a limiter is taken to apply what it was sent',
     file: 'control-plane/reconcile/limiter-view.ts',
-    within: 'LimiterView.#inForce',
+    within: 'LimiterLook.#inForce',
     search: 'const number = this.#numberOf(report, versionInForce(report));',
     replace: 'const number = this.#numberOf(report, sentVersion);',
   },
   simulation: {
     defect: 'a limiter that has not answered yet is taken to apply what it was sent',
     file: 'control-plane/reconcile/limiter-view.ts',
-    within: 'LimiterView.#inForce',
+    within: 'LimiterLook.#inForce',
     search: 'const number = this.#numberOf(report, versionInForce(report));',
     replace: 'const number = this.#numberOf(report, sentVersion ?? versionInForce(report));',
   },

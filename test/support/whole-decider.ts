@@ -11,21 +11,20 @@ import {
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
-/** Is reported of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
+/** Decides on lists of objects. */
 export class WholeDecider extends Decider {
-  #objects: ReadonlyMap<string, ConfigObject> = new Map();
-
   decideAll(
     objects: readonly ConfigObject[],
     kept: LastAcceptedSpecs,
     policy: Policy = noPolicy,
     nowMs = 0,
   ): ClusterDecision {
-    const now = new Map(objects.map((object) => [object.uid, object]));
-    const changed = changesBetween(this.#objects, now);
-    this.#objects = now;
-    this.keep(changesBetween(this.kept, kept));
-    return this.decide(changed, policy, nowMs);
+    return this.decide({
+      objects: new Map(objects.map((object) => [object.uid, object])),
+      kept,
+      policy,
+      nowMs,
+    });
   }
 }
 

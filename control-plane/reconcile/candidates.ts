@@ -1,0 +1,157 @@
+/** What each object may be served, whatever others claim. Pure. */
+import { isDeepStrictEqual } from 'node:util';
+import { newestNeed, supports } from '../../rules/language/capabilities.ts';
+import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
+import type { LastAcceptedSpec, ObjectOutcome, SpecGeneration } from '../model/decision.ts';
+import type { PublishedSchemas } from '../model/newer-fields.ts';
+import { claimRank, type DomainClaim, type DomainOwners, type FleetAccesses, isServed } from './claims.ts';
+import type { FieldsOfObject } from './newer-schema.ts';
+import { accessRejection, type Rejection } from './rejections.ts';
+import type { Fallback } from './served-fleets.ts';
+import { followsFromSchemas, type ObjectSpecReading, type ReadRules, readingOf } from './spec-reading.ts';
+
+export interface CandidateOptions {
+  /** True if several objects may hold rules for one domain of a fleet. */
+  mergeDomains: boolean;
+  domainOwners: DomainOwners;
+  /** The controller whose statuses show what is served. Statuses of other control planes do not show it. */
+  controllerName?: string | undefined;
+  /** The version of this program, for messages. */
+  version?: string;
+}
+
+/** An object and what it may be served, whatever others claim. */
+export interface Candidate {
+  object: ConfigObject;
+  kept: LastAcceptedSpec | undefined;
+  /** The readings of the newest spec, of the stored one, and of its fallback. */
+  readings: {
+    newest: ObjectSpecReading;
+    kept: ObjectSpecReading | undefined;
+    fallback: ObjectSpecReading | undefined;
+  };
+  /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
+  newest: DomainClaim | undefined;
+  rejection: Rejection | undefined;
+  /** The claim of the newest spec without fields of a newer CRD, if it has some. */
+  rest: DomainClaim | undefined;
+  /** The newest first, then that of the kept spec, then `rest`. */
+  claims: readonly DomainClaim[];
+  /** The facts on which `rejection` depends. */
+  fleets: FleetAccesses;
+  schemas: PublishedSchemas | undefined;
+  /** The last outcome on it, and the resource that it is served in. */
+  given: { outcome: ObjectOutcome; resourceName: string | undefined } | undefined;
+}
+
+/**
+ * Returns the candidate of an object. `last` is its candidate of the round before. It is returned again as long as the object,
+ * its stored spec, the access to fleets and the schemas are the same. A generation is read only once.
+ */
+export function candidateOf(
+  { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
+  last: Candidate | undefined,
+  options: CandidateOptions,
+): Candidate {
+  const isSame = last !== undefined && last.object === object && last.kept === kept;
+  if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
+  const { version = '' } = options;
+  const read = (spec: SpecGeneration): ObjectSpecReading =>
+    readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
+  const newestReading = read(object);
+  const lastAcceptedReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
+  const fallbackReading = kept?.fallback && read(kept.fallback);
+  const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
+  const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
+    const asked = reading.ok ? reading : reading.rest;
+    const { namespace } = object;
+    const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
+    const refusal = wish && accessRejection(wish, options.domainOwners, fleets);
+    return refusal ?? (reading.ok ? undefined : reading.rejection);
+  };
+  const rejection = rejectionOf(newestReading);
+  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
+  const unread = newestReading.ok ? undefined : newestReading;
+  const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
+  const readings = { newest: newestReading, kept: lastAcceptedReading, fallback: fallbackReading };
+  // A control plane of an earlier version may not be able to read the stored spec.
+  const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
+  const claim = (generation: number, claimed: ReadRules): DomainClaim => {
+    const kept = older && { rules: older.rules, generation: older.spec.generation };
+    const standing = claimRank({ status, generation, claimed, kept });
+    return { object, generation, rules: claimed, standing };
+  };
+  const newest = rules && claim(object.generation, rules);
+  const without = unread?.unknown.map(({ text }) => text) ?? [];
+  const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
+  const claims = newest === undefined ? [] : [newest];
+  if (older !== undefined && older.rules !== newestReading) {
+    // If a domain has one holder, the reason to reject the newer spec also rejects the older one.
+    const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
+    if (!isHopeless) claims.push(claim(older.spec.generation, older.rules));
+  }
+  if (rest !== undefined) claims.push(rest);
+  const given = isSame ? last.given : undefined;
+  return { object, kept, readings, newest, rejection, rest, claims, fleets, schemas, given };
+}
+
+/** Returns the reading of the spec in the round before, unless other schemas may change it. */
+function readBefore(
+  spec: SpecGeneration,
+  last: Candidate | undefined,
+  schemas: PublishedSchemas | undefined,
+): ObjectSpecReading | undefined {
+  if (last === undefined) return undefined;
+  const { object, kept, readings } = last;
+  const pairs = [
+    [object, readings.newest],
+    [kept, readings.kept],
+    [kept?.fallback, readings.fallback],
+  ] as const;
+  const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
+  const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
+  return isOfSame ? reading : undefined;
+}
+
+function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string } {
+  return { fleet, domain };
+}
+
+/** Returns generations that were accepted and can be read, the newest first. */
+function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>): Fallback[] {
+  const pairs = [
+    [kept, readings.kept],
+    [kept?.fallback, readings.fallback],
+  ] as const;
+  return pairs.flatMap(([spec, rules]) => {
+    if (spec === undefined || !rules?.ok) return [];
+    const { generation, spec: written } = spec;
+    return { spec: { generation, spec: written, needs: rules.resource.needs }, rules };
+  });
+}
+
+/**
+ * Returns the possible fallbacks for limiters that do not support a claim: the earlier generations that some of them support. The
+ * one that most support is first, or the newest of several. So every limiter that had a generation of the object before still has one.
+ */
+export function fallbacksOf(candidate: Candidate, { rules }: DomainClaim): Fallback[] {
+  return acceptedBefore(candidate)
+    .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
+    .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs));
+}
+
+/** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
+function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
+  return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
+}
+
+function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
+  return a.fleet === b?.fleet && a.domain === b.domain;
+}
+
+/** Returns fields of a newer CRD in the newest spec. Undefined if it has none. */
+export function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject | undefined {
+  const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
+  const unknown = newest.ok ? [] : newest.unknown;
+  return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
+}
