@@ -1,4 +1,4 @@
-/** Runs the commands in the pages about rules in Git as they are written, and holds what they print to what the pages show. */
+/** Runs the commands of pages as they are written, and compares their output with the output that the pages show. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -14,6 +14,10 @@ const pages = [
   { page: 'docs/gitops.md', commands: commandsToRun('docs/gitops.md') },
   { page: 'docs/check.md', commands: commandsToRun('docs/check.md') },
   { page: 'docs/pull-requests.md', commands: commandsToRun('docs/pull-requests.md') },
+  { page: 'docs/security.md', commands: commandsToRun('docs/security.md') },
+  { page: 'docs/comparison.md', commands: commandsToRun('docs/comparison.md') },
+  { page: 'docs/settings.md', commands: commandsToRun('docs/settings.md') },
+  { page: 'docs/settings-control-plane.md', commands: commandsToRun('docs/settings-control-plane.md') },
 ];
 const blocks = pages.flatMap(({ page }) => fencedBlocks(readDocument(page)));
 
