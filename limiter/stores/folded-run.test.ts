@@ -174,6 +174,20 @@ describe('FoldedRun', () => {
     expect(ops[0]?.after).toBe(2);
   });
 
+  it('fails what a full store could not count, and refuses hits beyond the limit', () => {
+    const given = [{ limit: 9 }, { negative: true, limit: 8 }, { limit: 8 }, { hits: 0, limit: 9 }];
+    const ops = given.map((one) => counterOp({ key: 'k', ...one }));
+    const run = new FoldedRun(ops[0]!);
+    for (const op of ops.slice(1)) run.add(op);
+    run.answerUncounted(8, new StoreError('full', { transient: true }));
+    expect(ops.map(({ error, after, applied }) => [error?.message, after, applied])).toEqual([
+      ['full', 0, 0],
+      ['full', 0, 0],
+      [undefined, 9, 0],
+      [undefined, 8, 0],
+    ]);
+  });
+
   it('fails all of its ops', () => {
     const { ops, run } = fold([
       { hits: 1, negative: false },

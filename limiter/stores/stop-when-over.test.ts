@@ -73,6 +73,14 @@ describe('readThenCount', () => {
     ]);
   });
 
+  it('lets a bound be filled by what fits, and counts nothing beside it then', () => {
+    const bound = new FixedWindow(2);
+    const request = () => [counterOp({ key: 'bound', bound, limit: 2 }), counterOp({ key: 'own', limit: 9 })];
+    const { submitted } = counted([request(), request(), request()], { bound: 0, own: 0 });
+    const both = ['add bound 1', 'add own 1'];
+    expect(submitted[1]).toEqual([...both, ...both, 'add bound 1', 'peek own 1']);
+  });
+
   it('counts no op that could not be read, and counts the others', () => {
     const broken = new StoreError('broken', { transient: true });
     const ops = [counterOp({ key: 'well', hits: 2 }), counterOp({ key: 'broken', hits: 3 })];

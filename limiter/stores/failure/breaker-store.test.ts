@@ -3,7 +3,7 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { noteOf } from '../../../test/support/reservation-calls.ts';
-import { callAbandoned } from '../operation.ts';
+import { callAbandoned, failOp } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
 
@@ -176,10 +176,10 @@ describe('BreakerStore', () => {
 
   it('stays closed at errors of a store that is connected', () => {
     const { store, ask, inner, timers } = setUp();
+    ask('waits');
     for (let i = 0; i < 20; i += 1) {
       ask();
-      inner.requests[0]?.fail(new StoreError('WRONGTYPE', { transient: false }));
-      inner.requests.splice(0);
+      inner.requests.pop()?.fail(new StoreError('WRONGTYPE', { transient: false }));
       timers.advance(100);
     }
     expect(store.phase).toBe('closed');
@@ -264,6 +264,21 @@ describe('BreakerStore', () => {
     inner.pings[0]?.reject(new StoreError('Redis store is closed', { transient: false }));
     await turn();
     expect(timers.size).toBe(0);
+  });
+
+  it('stays closed while the store answers a part of each request', () => {
+    const { timers, store, inner, ask } = setUp();
+    ask('waits');
+    inner.submit = ([answered, failed], _, done) => {
+      Object.assign(answered!, { error: undefined });
+      failOp(failed!, new StoreError('one node is away', { transient: true, unheard: true }));
+      done();
+    };
+    for (let turns = 0; turns < 20; turns += 1) {
+      void submit(store, [counterOp({ key: 'a' }), counterOp({ key: 'b' })]);
+      timers.advance(100);
+    }
+    expect(store.phase).toBe('closed');
   });
 
   it('takes the answer to a request without ops for no word of the store', async () => {

@@ -115,26 +115,18 @@ export class MemcacheConnection {
       },
       onLine: (line) => this.#line(socket, line),
     });
-    const opened = this.#options.tls === undefined ? 'connect' : 'secureConnect';
-    socket.once(opened, () => this.#probe(socket));
     socket.on('data', (chunk: Buffer) => {
       if (socket !== this.#socket) return;
       if (this.#reader?.push(chunk) === false) this.#lost(socket, 'unexpected answer');
     });
     socket.on('error', (error) => this.#lost(socket, reasonOf(error)));
     socket.on('close', () => this.#lost(socket, 'the node closed the connection'));
-    const callOff = unblockedTimers.after(this.#options.timeoutMs, () => {
-      if (this.#state === 'connecting') this.#lost(socket, timedOut(this.#options.timeoutMs).message);
-    });
-    socket.once('close', callOff);
-  }
-
-  /** A process that hangs still accepts connections, so the node has to answer once before decisions wait for it. */
-  #probe(socket: Socket): void {
-    if (socket !== this.#socket) return;
+    // A process that hangs still accepts connections, so the node has to answer once before decisions wait for it.
     const probe = versionCommand((reply) => {
       if (typeof reply === 'string') this.#opened();
+      else this.#lost(socket, reply.message);
     });
+    // The socket sends it once it is connected.
     this.#write(probe);
   }
 
@@ -174,8 +166,8 @@ export class MemcacheConnection {
     const command = this.#sent.first;
     this.#sent.shift();
     if (command?.onLine(line) === true) return;
-    command?.onError(lostConnection());
     this.#lost(socket, `unexpected answer: ${line.slice(0, 100)}`);
+    command?.onError(lostConnection());
   }
 
   #lost(socket: Socket, reason: string, error = lostConnection()): void {

@@ -132,5 +132,5 @@ export async function lookUpNodes(name: string, resolve: ResolveSrv): Promise<Me
   return records
     .map((record) => `${record.name.replace(/\.$/, '')}.:${record.port}`)
     .sort()
-    .map((text) => parseMemcacheAddress(text.replace(/\.:(?=\d+$)/, ':')));
+    .map((text) => parseMemcacheAddress(text.replace('.:', ':')));
 }

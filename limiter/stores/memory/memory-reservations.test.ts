@@ -72,6 +72,20 @@ describe('MemoryReservations', () => {
     expect((await settle('a', 3)).outcome).toBe('repeated');
   });
 
+  it('reports once what expired', async () => {
+    const { clock, store, reserve } = open();
+    const givenBack = async () => {
+      const [counter] = (await submitCall(store, lookCall(countersOf([stem])))).counters;
+      return counter!.givenBack;
+    };
+    await reserve('long', { ttlMs: 60 * minuteMs, amount: 1 });
+    for (const id of ['a', 'b']) {
+      await reserve(id);
+      clock.ms += minuteMs;
+      expect([await givenBack(), await givenBack()]).toEqual([5, 0]);
+    }
+  });
+
   it('is empty again once nobody can ask for anything', async () => {
     const { clock, memory, store, reserve, settle } = open();
     for (let i = 0; i < 100; i += 1) {

@@ -67,16 +67,9 @@ export class Steps {
 
   /** Answers and drops the ops whose callers gave up. Returns false if none is left. */
   leaveOutAbandoned(): boolean {
-    let left: Step[] | undefined;
-    for (const [i, step] of this.list.entries()) {
-      const ops = opsOf(step).some(isAbandoned) ? leaveOut(opsOf(step)) : undefined;
-      if (ops !== undefined) left ??= this.list.slice(0, i);
-      if (ops === undefined) left?.push(step);
-      else if (ops.length > 0) left?.push({ ...step, ops, first: 0, rest: ops.slice(step.size) });
-    }
-    if (left !== undefined) {
-      this.list = left;
-      this.keys = left.reduce((keys, { size }) => keys + size, 0);
+    if (this.list.some((step) => opsOf(step).some(isAbandoned))) {
+      this.list = this.list.flatMap(withoutAbandoned);
+      this.keys = this.list.reduce((keys, { size }) => keys + size, 0);
     }
     return this.keys > 0;
   }
@@ -105,9 +98,12 @@ function isAbandoned({ caller }: Operation): boolean {
   return caller?.abandoned === true;
 }
 
-function leaveOut(ops: readonly Operation[]): Operation[] {
-  for (const op of ops) if (isAbandoned(op)) failOp(op, callAbandoned);
-  return ops.filter((op) => !isAbandoned(op));
+/** Answers the ops of a step whose callers gave up. Returns a step with the others, if there are any. */
+function withoutAbandoned(step: Step): Step[] {
+  const all = opsOf(step);
+  for (const op of all) if (isAbandoned(op)) failOp(op, callAbandoned);
+  const ops = all.filter((op) => !isAbandoned(op));
+  return ops.length === 0 ? [] : [{ ...step, ops, first: 0, rest: ops.slice(step.size) }];
 }
 
 export function failSteps(steps: readonly Step[], error: StoreError): void {

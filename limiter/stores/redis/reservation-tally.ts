@@ -39,7 +39,7 @@ export async function shareTally(
   for (const [end, count] of changes) args.push(String(end), String(count));
   try {
     const reply = await commands.send(key, 'eval', args);
-    if (!(reply instanceof Buffer) && typeof reply !== 'string') throw reply;
+    if (!(reply instanceof Buffer)) throw reply;
     const pairs = String(reply).matchAll(/(\d+):(\d+)/g);
     return new Map([...pairs].map(([, end, count]) => [Number(end), Number(count)]));
   } catch (error) {

@@ -4,6 +4,7 @@ import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
 import {
   countersOf,
   noteOf,
+  type ReservedCounter,
   reserveCall,
   settleCall,
   submitCall,
@@ -162,11 +163,10 @@ describe('OwnerBounds', () => {
     const counters = (amount: number) => countersOf(['1{marked}'], { ttlMs: minuteMs, amount, bound });
     const marker = (id: string) =>
       submitCall(store, reserveCall({ id, owner: a, isMarker: true, counters: counters(1) }));
-    const settle = (id: string) =>
-      submitCall(
-        store,
-        settleCall({ id, owner: a, isMarker: true, unknown: 'charge', counters: counters(1) }),
-      );
+    const settle = (id: string, others: ReservedCounter[] = []) => {
+      const terms = { id, owner: a, isMarker: true, unknown: 'charge' } as const;
+      return submitCall(store, settleCall({ ...terms, counters: [...counters(1), ...others] }));
+    };
     for (let i = 0; i < 10; i += 1) {
       expect((await marker('one')).outcome).toBe('reserved');
       expect((await settle('one')).outcome).toBe('settled');
@@ -177,8 +177,24 @@ describe('OwnerBounds', () => {
     const { outcome, counters: after } = await settle('beyond');
     expect([outcome, after[0]!.changed]).toEqual(['settled', 0]);
     expect((await marker('beyond')).outcome).toBe('full');
-    await settle('x');
+    await settle('x', countersOf(['1{unmarked}']));
     expect((await marker('beyond')).outcome).toBe('reserved');
+  });
+
+  it.each([
+    ['the records of', ['release', 'charge'], minuteMs + recordMs],
+    ['nothing of', ['release', 'release'], minuteMs],
+  ] as const)('counts %s markers that have ended with %j', async (_, onExpiry, lifeMs) => {
+    const { clock, made } = limiters(1, { maxOfDomain: 1 });
+    const [store] = made as [ReservingStore];
+    const counters = onExpiry.flatMap((one) =>
+      countersOf([`1{${one}}`], { ttlMs: minuteMs, amount: 1, onExpiry: one }),
+    );
+    await submitCall(store, reserveCall({ id: 'marker', owner: a, isMarker: true, counters }));
+    clock.ms += lifeMs - 1;
+    expect((await reserve(store, a)).outcome).toBe('full');
+    clock.ms += lifeMs / 8 + 1;
+    expect((await reserve(store, a)).outcome).toBe('reserved');
   });
 
   it('takes the commit of a marker that another limiter made', async () => {

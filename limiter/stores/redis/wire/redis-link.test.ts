@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import { counterOp, submit } from '../../../../test/support/counter-ops.ts';
 import { eventually } from '../../../../test/support/eventually.ts';
+import { callAbandoned } from '../../operation.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
 import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
 import { type Reply, RespReader } from './resp.ts';
@@ -214,13 +215,13 @@ describe('RedisLink', () => {
 
 /** A store that is connected to such a server. */
 async function storeIn(answer: Answer, options: Partial<RedisStoreOptions> = {}) {
-  const { endpoint, reads } = await serverThat(answer);
+  const { endpoint, reads, sockets } = await serverThat(answer);
   const address = { ...nobody, endpoint, db: 0, label: 'fake' };
   const store = new RedisStore({ address, timeoutMs: 5000, random: Math.random, ...options });
   onTestFinished(() => store.close());
   await store.connect({ monotonicMs: () => 0, sleep: () => Promise.reject(new Error('retried')) });
   const commands = () => reads.flat().map((command) => command.split(' ', 1)[0]);
-  return { store, commands };
+  return { store, commands, reads, sockets };
 }
 
 describe('RedisStore', () => {
@@ -230,6 +231,65 @@ describe('RedisStore', () => {
     const [op] = await submit(store, [counterOp({ key: 'k' })]);
     expect(op?.error?.message).toBe('Redis answered: NOSCRIPT again');
     expect(commands()).toEqual(['ping', 'ping', 'evalsha', 'eval']);
+  });
+
+  it('does not suspect a server of TLS that it was connected to', async () => {
+    const failures: string[] = [];
+    let isUp = true;
+    const { sockets } = await storeIn(
+      (_command, socket) => {
+        if (!isUp) socket.destroy();
+        return '+PONG\r\n';
+      },
+      { onFailure: (text) => failures.push(text), random: () => 0 },
+    );
+    isUp = false;
+    sockets[0]!.destroy();
+    await eventually(() => expect(failures).toHaveLength(1));
+    expect(failures[0]).not.toContain('REDIS_TLS');
+  });
+
+  it('fails a call by the error of Redis, and the next one', async () => {
+    const { store } = await storeIn((command) => (command === 'ping' ? '+PONG\r\n' : '-ERR broken\r\n'));
+    const ops = [counterOp({ key: 'k' }), counterOp({ key: 'l' })];
+    for (const op of ops) await submit(store, [op]);
+    expect(ops.map(({ error }) => error?.message)).toEqual(Array(2).fill('Redis answered: ERR broken'));
+  });
+
+  it.each([
+    ['one call', 512, ['stop']],
+    ['several calls, behind a look at their counters', 513, ['count', 'count']],
+  ])('asks by %s for %i keys of a request', async (_, count, sections) => {
+    const { store, reads } = await storeIn((command) => (command === 'ping' ? '+PONG\r\n' : '-ERR\r\n'));
+    const ops = Array.from({ length: count }, (__, i) => counterOp({ key: `k${i}`, limit: 9 }));
+    await submit(store, ops, { stopWhenOver: true });
+    const calls = reads.flat().filter((command) => command.startsWith('evalsha'));
+    expect(calls.map((call) => (call.endsWith(' stop') ? 'stop' : 'count'))).toEqual(sections);
+  });
+
+  it('sends nothing for callers that gave up while they waited for a place', async () => {
+    const callers = [{ abandoned: false }, { abandoned: false }];
+    const { store, commands } = await storeIn(
+      (command) => {
+        for (const caller of callers) caller.abandoned = command !== 'ping';
+        return command === 'ping' ? '+PONG\r\n' : '*1\r\n:0\r\n';
+      },
+      { calls: { places: 1, whenEmpty: 'WAIT', waitMs: 0 } },
+    );
+    const ops = ['a', 'b', 'c'].map((key, i) => counterOp({ key, caller: callers[i - 1] }));
+    const asked = [submit(store, [ops[0]!])];
+    for (const op of ops.slice(1)) {
+      await new Promise((resolve) => setTimeout(resolve, 6));
+      asked.push(submit(store, [op]));
+    }
+    await Promise.all(asked);
+    expect(ops.map(({ after, error }) => [after, error])).toEqual([
+      [1, undefined],
+      [0, callAbandoned],
+      [0, callAbandoned],
+    ]);
+    expect(await submit(store, [counterOp({ key: 'd' })])).toMatchObject([{ after: 1 }]);
+    expect(commands().filter((name) => name === 'evalsha')).toHaveLength(2);
   });
 
   it('sends nothing more by a connection that is given up, whatever waits for a place', async () => {
