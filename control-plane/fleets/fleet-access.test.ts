@@ -110,6 +110,23 @@ describe('readAccess', () => {
     expect(atStart.problem?.meanwhile).toBe('limiters keep their rules and get no new ones');
   });
 
+  it.each<NonNullable<NamespaceSelector['matchExpressions']>[number]>([
+    { key: 'team', operator: 'In', values: [] },
+    { key: 'team', operator: 'NotIn' },
+    { key: 'team', operator: 'Exists', values: ['a'] },
+    { key: 'team', operator: 'DoesNotExist', values: [''] },
+  ])('rejects values that do not fit the operator: %j', (expression) => {
+    const fits = { key: 'tier', operator: 'Exists' } as const;
+    const object = selecting({ matchExpressions: [fits, expression] });
+    const reading = readAccess(object, known({ a: { team: '', tier: '' } }), undefined);
+    expect(reading.access).toHaveProperty('unknown');
+    expect(reading.problem).toMatchObject({
+      reason: 'Invalid',
+      message:
+        'spec.allowedNamespaces.selector.matchExpressions[1]: values are needed with In and NotIn, and with nothing else',
+    });
+  });
+
   it('says what is wrong with a selector', () => {
     const { problem } = readAccess(selecting({ matchLabels: { 'a,b': 'c' } }), known({}), undefined);
     expect(problem?.message).toMatch(/^spec.allowedNamespaces.selector: 'a\?b' is not a key of a label/);

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
-import type { NamespaceSelector } from '../model/object-models.ts';
+import { type NamespaceSelector, selectorValuesProblem } from '../model/object-models.ts';
 import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
@@ -58,6 +58,9 @@ export function readAccess(
   if (isDeepStrictEqual(before?.facts, facts)) return before!;
   const invalid = (message: string) =>
     staying({ reason: 'Invalid', message: `spec.${message}` }, facts, before);
+  const unfit = (selector?.matchExpressions ?? []).findIndex(hasUnfitValues);
+  if (unfit >= 0)
+    return invalid(`allowedNamespaces.selector.matchExpressions[${unfit}]: ${selectorValuesProblem}`);
   if ('problem' in parsed) return invalid(`allowedNamespaces.selector: ${parsed.problem}`);
   const domains = fleetDomainOwners(spec.domains ?? []);
   if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
@@ -96,6 +99,14 @@ function staying(fault: Fault | undefined, facts: Facts, before: AccessReading |
     problem: fault && { ...fault, meanwhile },
     facts,
   };
+}
+
+/** Returns whether Kubernetes would reject the expression. `In` without values would select the empty value. */
+function hasUnfitValues({
+  operator,
+  values = [],
+}: NonNullable<NamespaceSelector['matchExpressions']>[number]): boolean {
+  return (operator === 'In' || operator === 'NotIn') === (values.length === 0);
 }
 
 /** Returns a selector in the form of `kubectl get -l`. */

@@ -16,6 +16,9 @@ const serviceModel = z
   })
   .meta({ description: 'The Service whose endpoints are the limiters.' });
 
+/** The CRD reports this for new objects, and the control plane for objects that are older than the rule of the CRD. */
+export const selectorValuesProblem = 'values are needed with In and NotIn, and with nothing else';
+
 const labelValue = z
   .string()
   .max(63)
@@ -46,7 +49,7 @@ const selectorModel = z
             'x-kubernetes-validations': [
               {
                 rule: "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-                message: 'values are needed with In and NotIn, and with nothing else',
+                message: selectorValuesProblem,
               },
             ],
           }),
