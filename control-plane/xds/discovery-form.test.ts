@@ -107,7 +107,7 @@ describe('incremental discovery', () => {
     const names = Array.from({ length: 1_001 }, (_, i) => `n${i}`);
     expect(new SentResources().ask({ resourceNamesSubscribe: names.slice(1) })).toBe(true);
     expect(new SentResources().ask({ resourceNamesSubscribe: names })).toEqual({
-      problem: 'subscribes to 1001 names of resources, the bound is 1000: * is all',
+      problem: 'subscribes to 1001 names of resources, the bound is 1000: subscribe to * for all of them',
     });
   });
 

@@ -152,7 +152,7 @@ export class Incremental implements DiscoveryForm {
     for (const name of more) if (name !== '*') names.add(name);
     if (names.size > maxNames) {
       return {
-        problem: `subscribes to ${names.size} names of resources, the bound is ${maxNames}: * is all`,
+        problem: `subscribes to ${names.size} names of resources, the bound is ${maxNames}: subscribe to * for all of them`,
       };
     }
     this.#names = names;

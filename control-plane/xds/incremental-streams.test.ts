@@ -204,7 +204,8 @@ describe('an incremental stream', () => {
     const names = Array.from({ length: 1_001 }, (_, i) => `n${i}`);
     const { client, port } = await serving();
     client.request({ resourceNamesSubscribe: names });
-    const end = '3 INVALID_ARGUMENT: subscribes to 1001 names of resources, the bound is 1000: * is all';
+    const end =
+      '3 INVALID_ARGUMENT: subscribes to 1001 names of resources, the bound is 1000: subscribe to * for all of them';
     await eventually(() => expect(client.end).toBe(end));
     const later = new DeltaClient(port);
     later.request();

@@ -163,7 +163,8 @@ const connectionSettings = {
   redisHealthCheckActiveConnection: {
     name: 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
     kind: bool(),
-    summary: 'Unhealthy whenever no connection exists, not only before the first one.',
+    summary:
+      'The limiter is unhealthy whenever it has no connection to Redis, not only before the first one.',
   },
   redisCloseConnectionOnReadOnlyError: {
     name: 'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',

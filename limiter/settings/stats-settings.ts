@@ -69,7 +69,7 @@ export const statsSettings = {
   disableStats: {
     name: 'DISABLE_STATS',
     kind: bool(),
-    summary: 'Send statistics nowhere, whatever else is set. `/stats` still shows them.',
+    summary: 'Send no statistics, regardless of other settings. `/stats` still shows them.',
   },
   statsdHost: {
     name: 'STATSD_HOST',
