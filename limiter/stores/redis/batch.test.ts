@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
+import {
+  countersOf,
+  operationsOf,
+  reserveCall,
+  settleCall,
+} from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { callAbandoned } from '../operation.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
 import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
+import { ReservationNames } from './reservation-keys.ts';
+import { ReservationPart } from './reservation-part.ts';
 import { RedisErrors } from './wire/redis-error.ts';
 import { ReplyError } from './wire/resp.ts';
 
@@ -107,6 +115,17 @@ describe('CountPart, answered', () => {
     ['no list', 3, false],
   ])('takes or leaves %s', (_, reply, isAnswer) => {
     expect(answered(reply, [counterOp({ key: 'k' })])).toBe(isAnswer);
+  });
+});
+
+describe('ReservationPart', () => {
+  it('leaves out what callers gave up, but no commit, whose amount was used', () => {
+    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, new ReservationNames('', false));
+    const terms = { id: 'r', caller: { abandoned: true }, counters: countersOf(['1{a}'], { amount: 1 }) };
+    const calls = [reserveCall(terms), settleCall(terms)].map(operationsOf);
+    for (const call of calls) part.add(call);
+    expect(part.leaveOutAbandoned()).toBe(true);
+    expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
   });
 });
 
