@@ -18,7 +18,8 @@ simulation, and tests of test/control-plane that need no API server. The Lua of 
   --only <lang> typescript or lua (default: both)
   --least <n>   fails below this score, or without mutants to test, 0 to 100 (default 0)
   --survivors-of <file>
-                instead of a sample: what survived in the run whose output is in the file
+                instead of a sample: what survived in the run whose output is in the file. For limiter/stores, tests that
+                wait for servers run, too
 
 500 mutants take about ten minutes on two cores. They are tested in random order: those before an interruption are a sample, too.
 Exit status: 0 when the score is reached, 1 when not, or when tests fail without a mutant, 2 for a wrong command line.

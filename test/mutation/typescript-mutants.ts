@@ -23,7 +23,9 @@ export async function runTypeScriptMutants(
     process.env['PATH'] = [process.env['PATH'] ?? '', serversFolder].join(delimiter);
     process.env['CI'] = 'true';
   }
-  const { seed } = sample;
+  const { seed, lines } = sample;
+  const alsoWaits = lines !== undefined;
+  if (alsoWaits) process.env['MUTANTS_WAIT'] = 'true';
   process.env['PROPERTY_SEED'] = String(seed);
   const results = await new Stryker({
     mutate,
@@ -38,7 +40,7 @@ export async function runTypeScriptMutants(
     ],
     vitest: { configFile: 'test/mutation/vitest.config.ts', pool: 'forks', related: true },
     coverageAnalysis: 'perTest',
-    concurrency: 2,
+    concurrency: alsoWaits ? 4 : 2,
     reporters: ['mutants'],
     tempDirName: '.cache/mutants',
     ignorePatterns: ['.cache', 'dist'],

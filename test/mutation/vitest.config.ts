@@ -11,7 +11,10 @@ const [part = ''] = folder.split('/');
 const stores = folder.startsWith('limiter/stores') ? ['test/stores/*.test.ts'] : [];
 /** The Lua of algorithms. */
 const formulas = folder === 'limiter/algorithms' ? ['test/stores/algorithms-in-redis.test.ts'] : [];
-/** Tests of stores that wait for 5 s and more, for servers that are silent, full or taken over. A survivor would wait for all of them. */
+/**
+ * Tests of stores that wait for 5 s and more, for servers that are silent, full or taken over. A survivor would wait for all of them, so
+ * they run only for the survivors of an earlier run.
+ */
 const waiting = [
   ...['abandoned-ops', 'lease-race', 'own-standstill', 'redis-bounds', 'redis-cluster*', 'redis-eviction'],
   ...['redis-not-counted', 'redis-scripts-rejected', 'redis-sentinel', 'redis-troubles', 'store-silence'],
@@ -47,7 +50,12 @@ export default defineConfig({
       ...formulas,
       ...(part === 'control-plane' ? controlPlanes() : []),
     ],
-    exclude: ['**/*.timing.test.ts', ...waiting, 'node_modules/**', '.cache/**'],
+    exclude: [
+      '**/*.timing.test.ts',
+      ...(process.env['MUTANTS_WAIT'] === 'true' ? [] : waiting),
+      'node_modules/**',
+      '.cache/**',
+    ],
     setupFiles: ['./test/mutation/after-stryker-setup.ts', './test/support/property-cases.ts'],
     // As in the gate: the sources are read once for all files, which is most of what a mutant costs otherwise.
     isolate: false,
