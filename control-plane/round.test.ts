@@ -10,7 +10,7 @@ import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
 import { ApiError } from './kubernetes/api-error.ts';
-import type { ConfigObject } from './model/config-object.ts';
+import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import { unrestrictedOwners } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
@@ -376,6 +376,89 @@ describe('decide', () => {
     timers.advance(100);
     expect(served.at(-1)).toEqual(['two']);
   });
+
+  describe('of an object that left and came back unseen', () => {
+    const noStatus = { observedGeneration: 4, controllerName: 'ours', conditions: [] };
+    const stored = new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]);
+    const show = (object: ConfigObject): void => {
+      objects = [object];
+      changed();
+      timers.advance(200);
+    };
+    const returned = (status: ConfigStatus | undefined) => ({ ...shop(4, invalidSpec()), status });
+    const store = (kept: typeof stored): void => {
+      learn({ kept });
+      timers.advance(200);
+    };
+    beforeEach(() => {
+      start({ controllerName: 'ours' });
+      learn({ kept: stored });
+      show(shop(3, invalidSpec()));
+      expect(served).toEqual([['shop']]);
+    });
+
+    it.each(['last', 'first'])(
+      'forgets its spec as others have, which deleted the stored one %s',
+      (order) => {
+        if (order === 'first') store(new Map());
+        else show(returned(noStatus));
+        expect(served.at(-1)).toEqual(['shop']);
+        if (order === 'first') show(returned(noStatus));
+        else store(new Map());
+        expect([served.at(-1), round.kept.size, round.persisted.size]).toEqual([[], 0, 0]);
+        expect(round.withdrawn.size).toBe(0);
+      },
+    );
+
+    it.each<[string, ConfigStatus | undefined]>([
+      ['has no status', undefined],
+      ['is another control plane’s by its status', { ...noStatus, controllerName: 'theirs' }],
+      ['has a status of an earlier generation', { ...noStatus, observedGeneration: 3 }],
+      ['is in force by its status', { ...noStatus, servedGeneration: 2 }],
+    ])('remembers the spec that is stored no longer if the object %s', (_, status) => {
+      store(new Map());
+      show(returned(status));
+      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
+    });
+
+    it('remembers a spec that is newer than the stored one was', () => {
+      show(shop(4, configSpec({ domain: 'newer' })));
+      store(new Map());
+      show({ ...shop(5, invalidSpec()), status: { ...noStatus, observedGeneration: 5 } });
+      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['newer'], 4]);
+    });
+
+    it('remembers a spec that is stored again', () => {
+      store(new Map());
+      store(stored);
+      show(returned(noStatus));
+      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
+    });
+  });
+
+  it.each([
+    ['stored', 3, invalidSpec()],
+    ['stored later', 2, configSpec({ domain: 'shop' })],
+  ])(
+    'serves the %s spec of an object that left and came back if the leader did not see that',
+    (_, generation, spec) => {
+      const stored = new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]);
+      const isStored = generation === 3;
+      learn({ kept: isStored ? stored : new Map() });
+      for (const shown of [[shop(generation, spec)], [], [shop(4, invalidSpec())]]) {
+        objects = shown;
+        changed();
+        timers.advance(200);
+      }
+      if (!isStored) {
+        expect(served.at(-1)).toEqual([]);
+        learn({ kept: stored });
+        timers.advance(200);
+      }
+      expect(served).toEqual([['shop'], [], ...(isStored ? [] : [[]]), ['shop']]);
+      expect(round.persisted.get('u1')?.generation).toBe(2);
+    },
+  );
 
   it('does not go back to what another replica kept longer ago', () => {
     learn({ kept: new Map() });

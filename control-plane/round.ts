@@ -15,6 +15,7 @@ import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/deci
 import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
 import { changedKeys, VersionedMap } from './model/versioned-map.ts';
+import { servedGeneration } from './reconcile/claims.ts';
 import {
   acceptedSpecChanges,
   type Decider,
@@ -93,6 +94,8 @@ export interface Round {
   readonly kept: VersionedMap<LastAcceptedSpec>;
   /** Stored specs by uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
+  /** Uids of objects whose spec in `kept` was stored, and is no longer. */
+  readonly withdrawn: ReadonlySet<string>;
   /** True if the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   /** The numbers of snapshots. */
@@ -144,6 +147,7 @@ export function firstRound(options: RoundOptions): Round {
     unread: [],
     kept: VersionedMap.of(),
     persisted: VersionedMap.of(),
+    withdrawn: new Set(),
     isCutOff: false,
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
@@ -166,7 +170,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
   followCut(next, last.world, at, outcome);
-  if (world.kept !== last.world.kept) join(next, world.kept ?? []);
+  if (world.kept !== last.world.kept) followStore(next, last.world);
   followLead(next, last.world, outcome);
   if (snapshotsMayDiffer(next, last.world, at)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
@@ -299,6 +303,12 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
       next.joined = next.joined.union(new Map(surpassed));
       continue;
     }
+    const forgotten = new Map(forgottenSpecs(next, decision).map((uid) => [uid, undefined]));
+    next.withdrawn = next.withdrawn.difference(kept).difference(forgotten);
+    if (forgotten.size > 0) {
+      next.kept = next.kept.with(forgotten);
+      continue;
+    }
     next.joined = new Set();
     next.kept = next.kept.with(kept);
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
@@ -308,6 +318,16 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     outcome.decided = { decision, last, changed };
     return;
   }
+}
+
+/** Joins the specs that other processes stored, and notes which are stored no longer. */
+function followStore(next: Draft, { kept: before = new Map() }: World): void {
+  const stored = next.world.kept ?? new Map<string, LastAcceptedSpec>();
+  const isKnown = ([uid, { generation }]: [string, LastAcceptedSpec]): boolean =>
+    next.kept.get(uid)?.generation === generation;
+  const known = [...before].filter(isKnown).map(([uid]) => uid);
+  next.withdrawn = next.withdrawn.union(new Set(known)).difference(stored);
+  join(next, stored);
 }
 
 /** Joins the specs that other processes stored. */
@@ -349,6 +369,22 @@ function surpassedSpecs(
     const stored = world.kept?.get(uid);
     if (spec !== undefined || stored === undefined || !outcomes.has(uid)) return [];
     return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
+  });
+}
+
+/**
+ * Returns uids of objects whose spec in force the other replicas have forgotten, because the object was not this control plane's for a
+ * while. A replica that was paused does not notice that. A leader has then deleted the stored spec, and its status of the present
+ * generation says that nothing is served. A spec that was never stored remains: this replica may be the only one that knows it.
+ */
+function forgottenSpecs({ withdrawn, memory }: Draft, { outcomes }: ClusterDecision): string[] {
+  const { controllerName } = memory.options;
+  return [...withdrawn].filter((uid) => {
+    const { object, accepted } = outcomes.get(uid) ?? {};
+    if (object === undefined || accepted?.status) return false;
+    const { status, generation } = object;
+    const isDecided = status?.controllerName === controllerName && status?.observedGeneration === generation;
+    return isDecided && servedGeneration(status) === undefined;
   });
 }
 

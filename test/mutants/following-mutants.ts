@@ -63,6 +63,22 @@ export const followingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/round.test.ts',
   },
   {
+    defect: 'a replica keeps a spec that the others have forgotten',
+    file: 'control-plane/round.ts',
+    within: 'followStore',
+    search: '.union(new Set(known))',
+    replace: '',
+    killedBy: 'control-plane/round.test.ts',
+  },
+  {
+    defect: 'a replica forgets the only spec of an object before the leader decides on its generation',
+    file: 'control-plane/round.ts',
+    within: 'forgottenSpecs',
+    search: 'return isDecided && ',
+    replace: 'return ',
+    killedBy: 'control-plane/round.test.ts',
+  },
+  {
     defect: 'an override that has ended stays in force',
     file: 'control-plane/round.ts',
     within: 'waitMs',
