@@ -32,7 +32,7 @@ const faults = [
   'test/e2e/adopt-operator.timing.test.ts',
 ];
 /** Of two cores: most of their time such tests wait. */
-const workersThatWait = 4;
+const workersThatWait = 5;
 const never = ['node_modules/**', 'dist/**', '.cache/**'];
 const exclude = [...never, nightly, ...(isUnit ? ['test/**', timing] : [])];
 const globalSetup = ['./test/support/weir-program.ts', './test/support/api-servers/api-server-pool.ts'];
@@ -53,7 +53,7 @@ const projects: TestProjectConfiguration[] = [
     },
   },
   {
-    // They start programs and servers: where two wait for theirs, others work. Files share four processes, which read the sources
+    // They start programs and servers: where two wait for theirs, others work. Files share five processes, which read the sources
     // once, so each file puts back what it changes of its process.
     extends: true,
     test: {
