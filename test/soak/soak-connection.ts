@@ -37,7 +37,7 @@ export class SoakConnection {
   readonly #open = new Map<number, { answered: Answered; data: Buffer }>();
   #callsLeft: number;
   #nextStreamId = 1;
-  #output: Buffer[] = [];
+  readonly #output: Buffer[] = [];
   #unread: Buffer = Buffer.alloc(0);
   #problem: string | undefined = 'closed by the limiter';
 
@@ -76,9 +76,9 @@ export class SoakConnection {
   }
 
   flush(): void {
-    if (this.#output.length === 0) return;
-    this.#socket.write(Buffer.concat(this.#output));
-    this.#output = [];
+    const output = this.#output.splice(0);
+    // A connection that it closed before the limiter's settings arrived needs no acknowledgement of them.
+    if (output.length > 0 && !this.#socket.writableEnded) this.#socket.write(Buffer.concat(output));
   }
 
   /** After its open calls. */
