@@ -1,11 +1,11 @@
-/** Arithmetic of one limit: from hits and total to the decision and its statistics. */
+/** Computes the decision about one limit, and its statistics, from the hits and the total. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { maxUint32 } from '../../rules/model.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
- * Returns the hits above which a limit is near. It uses 32-bit floats, as the Go service does. If those round up beyond the limit
- * (16777219 by 1), it is the limit. Limits for which the Go service has no room are computed exactly.
+ * Returns the hits above which a limit is near. It uses 32-bit floats, as the Go service does. A result above the limit (16777219 with a
+ * ratio of 1) is replaced by the limit. Limits above 32 bits, which the Go service does not support, are computed exactly.
  */
 export function nearThreshold(requestsPerUnit: number, ratio: number): number {
   if (requestsPerUnit > maxUint32) return Math.min(requestsPerUnit, Math.floor(requestsPerUnit * ratio));
@@ -13,19 +13,19 @@ export function nearThreshold(requestsPerUnit: number, ratio: number): number {
   return Math.min(requestsPerUnit, Math.floor(product));
 }
 
-/** The percentages of a limit from which on answers carry a mark, and how many hits each takes. Both ascend. */
+/** The percentages of a limit at which answers carry a mark, and the number of hits that reaches each of them. Both lists ascend. */
 export interface WarningMarks {
   readonly percents: readonly number[];
   readonly hits: readonly number[];
 }
 
-/** Returns the marks; undefined if there are none. Exact up to 2^53 - 1: computed in parts, because the product would not be exact. */
+/** Returns the marks, or undefined if there are none. They are exact up to 2^53 - 1: a single product would be rounded. */
 export function marksOf(percents: readonly number[], capacity: number): WarningMarks | undefined {
   if (percents.length === 0) return undefined;
   const hundreds = Math.floor(capacity / 100);
   const rest = capacity % 100;
   const hits = percents.map((percent) => hundreds * percent + Math.ceil((rest * percent) / 100));
-  // A limit of 0 reaches no threshold before something is used.
+  // With a limit of 0, the first hit reaches every threshold.
   return { percents, hits: hits.map((needed) => Math.max(1, needed)) };
 }
 
@@ -38,9 +38,9 @@ export function marksReached({ hits }: WarningMarks, used: number): number {
 
 /** The outcome for one descriptor. It is filled in place, because each descriptor needs one. */
 export class Assessment {
-  /** Whether the total exceeds the limit, whatever the answer says. */
+  /** Whether the total exceeds the limit, also in shadow mode. */
   over = false;
-  /** Whether it is `over` and not in shadow mode: the descriptor's code is then OVER_LIMIT. */
+  /** Whether the limit is `over` and not in shadow mode, so that the descriptor's code is OVER_LIMIT. */
   refused = false;
   remaining = 0;
   /** Amounts for the rule's statistics. */
@@ -62,7 +62,7 @@ export class Assessment {
   }
 }
 
-/** The parts of a plan that decide. */
+/** The parts of a plan that an assessment needs. */
 export interface Threshold {
   readonly rule: Pick<MatchedRule, 'shadowMode'>;
   readonly capacity: number;
@@ -70,8 +70,8 @@ export interface Threshold {
 }
 
 /**
- * Assesses a total from the store. If stop-when-over held hits back, `after` holds none of them. They are then assessed as if they
- * were the last of the total. `leased` hits are charged in addition, so less is left.
+ * Assesses a total from the store. `after` does not include hits that stop-when-over held back. These are assessed as if they were the
+ * last of the total. `leased` hits are charged in addition, so less is left.
  */
 export function assessTotal(
   threshold: Threshold,
@@ -100,7 +100,7 @@ export function assessTotal(
   overrule(threshold, into);
 }
 
-/** Assesses a counter that the local cache remembers to be over its limit. The store was not asked. */
+/** Assesses a counter that the local cache knows to be over its limit. The store was not asked. */
 export function assessRemembered(threshold: Threshold, hits: number, into: Assessment): void {
   into.reset();
   into.over = true;
@@ -109,13 +109,13 @@ export function assessRemembered(threshold: Threshold, hits: number, into: Asses
   overrule(threshold, into);
 }
 
-/** Assesses refunded hits: always OK, whatever is left, and without any effect of being over or near. */
+/** Assesses refunded hits. They are always OK, and neither over nor near the limit. */
 export function assessRefund(threshold: Threshold, after: number, into: Assessment): void {
   into.reset();
   into.remaining = Math.max(0, threshold.capacity - after);
 }
 
-/** Assesses hits with a bound that this limit rejected: `after` is what is used without them. */
+/** Assesses hits that this limit did not count because they did not fit. `after` is the total without them. */
 export function assessOverLimit(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
   into.over = true;

@@ -1,4 +1,4 @@
-/** Names of counters and metrics: the key of a counter in the store, and the metric key of a limit that comes with a request. */
+/** Builds the key of a counter in the store, and the metric key of a limit that comes with a request. */
 import { shownEntries, shownText } from '../../rules/long-text.ts';
 import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';

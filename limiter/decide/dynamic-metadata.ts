@@ -1,4 +1,4 @@
-/** The dynamic metadata for the proxy (RESPONSE_DYNAMIC_METADATA), for filters after the rate limit filter. */
+/** Creates the dynamic metadata for the proxy (RESPONSE_DYNAMIC_METADATA), which filters after the rate limit filter read. */
 
 import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
@@ -40,8 +40,8 @@ export function dynamicMetadata(decided: DecidedRequest, quotaModeForAll: boolea
 }
 
 /**
- * Returns a fallback group: the request's quotas that have something left, in the order of their rules. A proxy tries the first, and
- * the next if that fails. Undefined if the request has no quotas.
+ * Returns the fallback group: the request's quotas that have something left, in the order of their rules. A proxy tries the first quota,
+ * and the next one if that fails. Returns undefined if the request has no quotas.
  */
 function quotasLeft(
   { request, plans, statuses }: DecidedRequest,
@@ -61,7 +61,7 @@ function isFallback(plan: Plan, quotaModeForAll: boolean): boolean {
   return plan.kind === 'unlimited' && plan.rule.quotaMode;
 }
 
-/** Whether something was left for these hits. A request that counts none asks what is left for the next one. */
+/** Whether something was left for these hits. A request with 0 hits asks whether something is left for the next request. */
 function hasLeft(
   { hitsAddend }: Descriptor,
   { code, limitRemaining }: DescriptorStatus,
@@ -116,8 +116,8 @@ function overrideUnitName(unit: number): string {
 }
 
 /**
- * Adds what `target` lacks: new keys, also within objects that both have. Otherwise, the first value stays. Objects are copied, so
- * that no later merge writes into the rules.
+ * Adds the keys that `target` lacks, also within objects that both have. If both have a value, the value of `target` stays. Objects are
+ * copied, so that no later merge writes into the rules.
  */
 export function mergeMetadata(target: JsonObject, source: JsonObject): void {
   for (const key of Object.keys(source)) {

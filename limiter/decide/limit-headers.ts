@@ -35,7 +35,7 @@ export function fieldString(text: string): string {
   return `"${reported}"`;
 }
 
-/** Returns the path of a rule, for callers. Undefined if the rule hides its identity, and for a limit in a request. */
+/** Returns the path of a rule, for callers. Returns undefined if the rule hides its identity, and for a limit in a request. */
 export function shownPath({ hideIdentity, path }: MatchedRule): string | undefined {
   return hideIdentity || path === '' ? undefined : path;
 }
@@ -74,7 +74,7 @@ function policyField(plan: LimitPlan, unit: string): Header {
   return texts.policy;
 }
 
-/** Returns the `RateLimit` field of that limit. */
+/** Returns the `RateLimit` field of the same limit. */
 function standingField(
   plan: LimitPlan,
   { limitRemaining, durationUntilResetSeconds }: DescriptorStatus,
@@ -84,7 +84,10 @@ function standingField(
   return texts.standing.header(fieldInteger(limitRemaining), durationUntilResetSeconds);
 }
 
-/** Returns a policy such as `"1m";q=100;w=60`. It names the unit, first that of the limit itself, if it is not the draft's default. */
+/**
+ * Returns a policy such as `"1m";q=100;w=60`. If the unit is not the draft's default, the policy names it. The unit of the limit itself
+ * takes precedence.
+ */
 function policyItem(plan: LimitPlan, name: string, unit: string): string {
   const { limit, windowSeconds } = plan;
   const ownUnit = unitOfHits(plan.limit);
@@ -133,7 +136,7 @@ export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => U
 /** The default unit of a quota in the draft. */
 export const defaultUnit = 'requests';
 
-/** Returns `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with the state of each descriptor. */
+/** Returns `RateLimit-Policy` with all limits of the request's descriptors, and `RateLimit` with the state of each descriptor. */
 export function ietfHeaders(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
@@ -166,7 +169,7 @@ export function ietfHeaders(
   ];
 }
 
-/** Returns a name that is not taken, such as `1m` or `1m-2`: two policies of one name would be one. */
+/** Returns a name that is still free, such as `1m` or `1m-2`, because two policies with one name would be one policy. */
 function freeName(name: string, taken: Set<string>): string {
   let free = name;
   for (let count = 2; taken.has(free); count++) free = `${name}-${count}`;
@@ -174,7 +177,7 @@ function freeName(name: string, taken: Set<string>): string {
   return free;
 }
 
-/** The most limits in one header: those at the highest thresholds. */
+/** The maximum number of limits in one header. Limits at the highest thresholds come first. */
 const maxWarnings = 8;
 
 /** Returns the marks with the hits that are left, the highest first: `95;policy="daily";r=12, 80;policy="1m";r=2`. */
@@ -201,7 +204,7 @@ export function warningMetadata({ mark, plan, used, left }: LimitWarning): JsonO
   };
 }
 
-/** Returns the number of one limit, then all limits. */
+/** Returns the number of a limit, followed by the policies of all limits. */
 export function policiesOf({ requestsPerUnit }: Limit, limits: readonly Limit[]): string {
   return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }

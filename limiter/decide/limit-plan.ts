@@ -26,7 +26,7 @@ export interface LimitPlan extends Counter {
   readonly limit: Limit;
   /** The limit as answers describe it. */
   readonly currentLimit: CurrentLimit;
-  /** The texts for answers if the settings ask for more. */
+  /** Further texts for answers, if the settings request them. */
   readonly texts: LimitTexts;
   /** The length of its window; undefined for a calendar window. */
   readonly windowSeconds: number | undefined;
@@ -35,25 +35,25 @@ export interface LimitPlan extends Counter {
   readonly marks: WarningMarks | undefined;
   /** Whether any limit of its rule has marks. */
   readonly warns: boolean;
-  /** Seconds until reset in answers, for a counter without a window's end about which nothing is known. */
+  /** The seconds until reset that answers report for a counter that has no window end and no known state. */
   readonly secondsUncounted: number;
-  /** Whether its keys are unambiguous in any case. */
+  /** Whether its keys are always unambiguous. */
   readonly isOwn: boolean;
   /** The strongest override of the limit. A block leaves the numbers unchanged. */
   readonly override: Override | undefined;
   /** The limit's statistics. */
   readonly metric: RuleMetric;
-  /** The window counted in last, undefined before the first hit, and the counter's key in it. */
+  /** The window that was counted in last, or undefined before the first hit, and the counter's key in that window. */
   window: Window | undefined;
   key: string;
-  /** The last row that it used in the memory of rejections; 0: none. */
+  /** The last row that the limit used in the memory of rejections; 0: none. */
   refusal: number;
 }
 
 export interface LimitedPlan {
   readonly kind: 'limited';
   readonly rule: MatchedRule;
-  /** The limits, at least one. All of them must allow. */
+  /** The limits, at least one. Hits pass only if all of them allow it. */
   readonly limits: readonly LimitPlan[];
   /** The reservation that the descriptor asks for. Undefined: its hits count. */
   readonly marker: Marker | undefined;
@@ -62,7 +62,7 @@ export interface LimitedPlan {
 export interface UnlimitedPlan {
   readonly kind: 'unlimited';
   readonly rule: MatchedRule;
-  /** If an override makes it unlimited: the statistics in which its limits still count. */
+  /** If an override makes the rule unlimited: the statistics in which its limits still count. */
   readonly metrics?: readonly RuleMetric[];
 }
 
@@ -72,7 +72,7 @@ export interface NoLimitPlan {
 }
 
 /**
- * The plan for a descriptor: which rule, which counter, which statistics. It depends only on the rules, the domain, the entries and
- * the override. It never depends on hits addends, which may differ in every request.
+ * The plan for a descriptor: its rule, its counters and its statistics. It depends only on the rules, the domain, the entries and the
+ * override. It never depends on hits addends, which may differ in every request.
  */
 export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;

@@ -1,4 +1,4 @@
-/** The effect of a descriptor's overrides on one limit. */
+/** Applies the overrides of a descriptor to one limit. */
 import type { ChangedNumbers } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
 import { limitLabel } from '../../rules/describe.ts';
@@ -10,13 +10,13 @@ import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts'
 export interface LimitWithOverrides {
   /** The limit of the rule. */
   readonly original: Limit;
-  /** The limit with other numbers. Window and algorithm are unchanged. */
+  /** The limit with the changed numbers. Window and algorithm are unchanged. */
   readonly limit: Limit;
-  /** The strongest override that decides, otherwise a grant. */
+  /** The strongest override that applies and is not a grant; without one, the first grant. */
   readonly override: Override | undefined;
   /** Whether an override makes the limit `unlimited`. */
   readonly isLifted: boolean;
-  /** The time at which the first of its grants ends with its window; infinity: none does. */
+  /** The time at which the first of its grants ends; infinity if it has none. */
   readonly endsMs: number;
 }
 
@@ -24,11 +24,11 @@ interface Overridable {
   readonly limit: Limit;
   /** Whether it is the only limit of its rule, so that an override need not name it. */
   readonly isOnly: boolean;
-  /** The name of the limit, or its window if it has none: distinguishes it from the other limits of its rule. */
+  /** The name of the limit, or its window if it has none. It distinguishes the limit from the others of its rule. */
   readonly label: string;
 }
 
-/** Returns one of the limits of a rule, for overrides. */
+/** Returns a limit of a rule in the form that overrides need. */
 export function overridable(limit: Limit, all: readonly Limit[]): Overridable {
   return { limit, isOnly: all.length === 1, label: limitLabel(all, limit) };
 }
@@ -68,15 +68,18 @@ export function changesLimit(limits: readonly Limit[], overrides: readonly Overr
   });
 }
 
-/** Whether an override applies to a limit. Without a limit's name, it applies to all limits. Numbers apply only to a single limit. */
+/**
+ * Whether an override applies to a limit. An override that names no limit applies to all limits of the rule. If it changes numbers, it
+ * applies only to a rule with a single limit.
+ */
 function concerns({ limit: name, effect }: Override, { isOnly, label }: Overridable): boolean {
   if (name !== '') return name === label;
   return isOnly || (effect.kind !== 'limit' && effect.kind !== 'grant');
 }
 
 /**
- * Returns the end of a grant for this limit: its own date if it has one, otherwise the end of the window in which it was created. For
- * a limit without windows, it ends after the length of a window.
+ * Returns the end of a grant for this limit: its own date if it has one, otherwise the end of the window in which it was created. For a
+ * limit without windows, the grant lasts as long as one window would.
  */
 export function grantEndMs({ createdMs, endsMs }: Override, limit: Limit, windows: WindowOptions): number {
   if (endsMs !== undefined) return endsMs;

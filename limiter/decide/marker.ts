@@ -1,6 +1,6 @@
 /**
- * The entries by which a request of Envoy reserves for a descriptor, or settles a reservation: `reservation_id`, and also `settle` on
- * the call after. Rules with `reserve` are matched without them.
+ * The entries with which an Envoy request reserves for a descriptor, or settles a reservation: `reservation_id`, and also `settle` on the
+ * second call. Rules with `reserve` are matched without these entries.
  */
 import { hash } from 'node:crypto';
 import type { Entry } from '../../rules/model.ts';
@@ -8,7 +8,7 @@ import type { Entry } from '../../rules/model.ts';
 const idKey = 'reservation_id';
 const settleKey = 'settle';
 export const markerKeys: readonly string[] = [idKey, settleKey];
-/** The lengths of the keys. Most entries have another length, so they are not markers. */
+/** The lengths of the keys. Most entries have keys of another length, so they are not markers. */
 export const [idKeyLength, settleKeyLength] = [idKey.length, settleKey.length];
 /** The longest id in a store, in bytes. */
 const longestId = 255;
@@ -27,7 +27,10 @@ function startOf(key: string): Uint8Array {
   return Buffer.from([0x0a, key.length, ...Buffer.from(key)]);
 }
 
-/** Returns which part of a marker the entry at this position is, in the encoding of common clients. Undefined: it is none. */
+/**
+ * Returns the part of a marker that the entry at this position is, in the encoding of common clients. Returns undefined if the entry
+ * belongs to no marker.
+ */
 export function markerEntry(bytes: Uint8Array, at: number): 'id' | 'settle' | undefined {
   if (beginsWith(bytes, at, idEntry)) return 'id';
   return beginsWith(bytes, at, settleEntry) ? 'settle' : undefined;
@@ -46,13 +49,13 @@ function beginsWith(bytes: Uint8Array, at: number, start: Uint8Array): boolean {
   return true;
 }
 
-/** Returns the entries that match a rule with `reserve`; undefined if there is no id, so that all entries do. */
+/** Returns the entries that match a rule with `reserve`. Returns undefined if there is no id, so that all entries match. */
 export function unmarkedOf(entries: readonly Entry[]): readonly Entry[] | undefined {
   if (entryValue(entries, idKey) === undefined) return undefined;
   return entries.filter(({ key }) => !isMarkerKey(key));
 }
 
-/** Returns the marker. Undefined if there is no id, or an empty one: the hits then count. */
+/** Returns the marker. Returns undefined if the id is missing or empty, so that the hits count. */
 export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const id = entryValue(entries, idKey);
   if (id === undefined || id === '') return undefined;

@@ -1,6 +1,6 @@
 /**
- * The two messages of `ShouldRateLimit` as the decision code handles them. Field meanings: the proto files.
- * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
+ * The two messages of `ShouldRateLimit` as the decision code handles them. The proto files describe the fields. The wire codec
+ * (`wire-codec.ts`) reads and writes the messages; the generated messages are for JSON and for tests.
  */
 import type { Entry } from '../../rules/model.ts';
 import type { KnownEntries } from './wire-reader.ts';
@@ -10,17 +10,17 @@ export interface RateLimitRequest {
   descriptors: Descriptor[];
   /** The hits addend of the request; 0 when absent, which counts as 1. */
   hitsAddend: number;
-  /** The number of values that were no UTF-8. U+FFFD replaced their bad bytes. */
+  /** The number of values that were not UTF-8. U+FFFD replaced their invalid bytes. */
   invalidUtf8Values?: number | undefined;
   /** The number of domains, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
   longTexts?: number | undefined;
   /** The parts beyond the bounds. Undefined: the request is within the bounds. */
   leftOut?: OmittedParts | undefined;
-  /** For a request that only reads, with 0 hits: the number of hits that it asks about. The answer is as if they were counted. */
+  /** For a request with 0 hits, which only reads: the number of hits that it asks about. The answer is as if they were counted. */
   foreseenHits?: number | undefined;
 }
 
-/** The parts of a request beyond the bounds on numbers. They were not decoded. */
+/** The parts of a request that exceed the bounds on numbers. They were not decoded. */
 export interface OmittedParts {
   /** The number of descriptors after those that were read. */
   descriptors: number;
@@ -39,9 +39,9 @@ export interface OversizedDescriptor {
 
 export interface Descriptor {
   entries: readonly Entry[];
-  /** The known entries, if the same entries came before. They may already have a plan. */
+  /** The known entries, if an earlier descriptor had the same. They may already have a plan. */
   known?: KnownEntries | undefined;
-  /** The same for the entries before marker entries, if those come last. */
+  /** The known entries before the marker entries, if the marker entries come last. */
   unmarked?: KnownEntries | undefined;
   limit: RequestedLimit | undefined;
   /** The hits addend of the descriptor. Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
@@ -67,14 +67,14 @@ export interface CurrentLimit {
   readonly unit: number;
   /** The value of Weir's own headers, if number and unit are not enough: `100, 100;w=300`, with every limit of the rule. */
   readonly policy?: string;
-  /** The window in that case, such as `5m`. */
+  /** The window of such a limit, for example `5m`. */
   readonly window?: string;
 }
 
 export interface Header {
   readonly key: string;
   readonly value: string;
-  /** The numbers in the value, if known. */
+  /** The numbers in the value, if they are known. */
   readonly form?: HeaderForm | undefined;
   readonly first?: number | undefined;
   readonly second?: number | undefined;
@@ -89,7 +89,7 @@ export class HeaderForm {
   readonly before: Uint8Array;
   readonly between: Uint8Array;
 
-  /** Creates a form of ASCII parts. The key has less than 128 characters. */
+  /** Creates a form from ASCII parts. The key has fewer than 128 characters. */
   constructor(key: string, before: string, between = '') {
     this.key = key;
     this.#texts = [before, between];
@@ -128,10 +128,10 @@ class FormedHeader implements Header {
   }
 }
 
-/** A request that cannot be decided, whatever the counters hold. The message is for the caller. */
+/** A request that cannot be decided, regardless of the counters. The message is for the caller. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
-  /** Whether the same request may be decided a moment later. */
+  /** Whether the limiter may be able to decide the same request a moment later. */
   readonly transient: boolean;
 
   constructor(message: string, { transient = false } = {}) {

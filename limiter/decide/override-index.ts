@@ -1,13 +1,13 @@
 /**
- * Finds the overrides of a descriptor. Its entries are hashed as one text, alternating keys and values. The whole hash finds exact
- * overrides. The text before the first `*` or after the last one finds patterns: of the two, the one that fewer other patterns have.
- * So the cost does not grow with the number of overrides, except for patterns that share both texts.
+ * Finds the overrides of a descriptor. Its entries are hashed as one text that alternates keys and values. The hash of the whole text
+ * finds exact overrides. The text before the first `*` or after the last one finds patterns; the index uses the one that fewer other
+ * patterns share. So the cost does not grow with the number of overrides, except for patterns that share both texts.
  */
 import { type Entry, patternMatches } from '../../rules/model.ts';
 import { byAge, isPattern, type Override } from '../../rules/override.ts';
 import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../../rules/table/pair-index.ts';
 
-/** The overrides for one descriptor. */
+/** The overrides that apply to one descriptor. */
 export interface OverridesFound {
   /** The matching overrides, the strongest first: exact, then the longer pattern, then the older one. Without grants. */
   readonly overrides: readonly Override[];
@@ -33,7 +33,7 @@ export class OverrideIndex {
     return this.#endsMs.find((endsMs) => endsMs > nowMs) ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Returns the number of entries of the domain's longest override. 0: there is none. */
+  /** Returns the number of entries of the domain's longest override; 0 if there is none. */
   longestMatch(domain: string): number {
     return this.#longest.get(domain) ?? 0;
   }
@@ -54,7 +54,7 @@ function lengthOf({ match }: Override): number {
   return match.reduce((length, { value }) => length + value.length, 0);
 }
 
-/** Whether an override is for a descriptor with these entries. */
+/** Whether an override applies to a descriptor with these entries. */
 export function overrideMatches({ match }: Pick<Override, 'match'>, entries: readonly Entry[]): boolean {
   if (match.length !== entries.length) return false;
   for (let i = 0; i < match.length; i++) {
@@ -195,7 +195,7 @@ function tailOf(match: readonly Entry[]): Literal {
   return { hash, length };
 }
 
-/** Overrides by the hashed text that finds them. */
+/** The overrides that share a hashed text, by that text. */
 class Groups {
   readonly #index: PairIndex;
   readonly #lists: Override[][] = [];

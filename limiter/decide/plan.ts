@@ -1,4 +1,4 @@
-/** Plans each descriptor of a request, with the keys of its counters and metrics. */
+/** Plans each descriptor of a request, and creates the keys of its counters and metrics. */
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { limitLabel } from '../../rules/describe.ts';
@@ -40,13 +40,13 @@ export function enterWindow(plan: LimitPlan, window: Window): Window {
   return window;
 }
 
-/** Whether being over makes the request over only if all other quotas are over, too. */
+/** Whether the plan is that of a quota. Quotas put a request over limit only if all of them are over. */
 export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
   if (plan.kind === 'unlimited') return false;
   return quotaModeForAll || (plan.kind === 'limited' && plan.rule.quotaMode);
 }
 
-/** The plan if no rule applies, or if another rule of the request replaces the one that would. */
+/** The plan if no rule applies, or if another rule of the request replaces the rule that would apply. */
 export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
 const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
 
@@ -55,7 +55,7 @@ export interface PlanSettings extends NameForm, WindowOptions {
   cacheKeyPrefix: string;
   /** The near limit ratio, 0 to 1. */
   nearLimitRatio: number;
-  /** The millionths of a limit that are leased if its rule does not say. Undefined: nothing is leased, whatever rules say. */
+  /** The millionths of a limit that are leased if its rule does not set a lease. Undefined: nothing is leased, even if rules set one. */
   defaultLease: number | undefined;
 }
 
@@ -81,11 +81,11 @@ export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
   readonly #settings: PlanSettings;
-  /** Earlier plans by the slot of the entries. They end with the rules that they were made for. */
+  /** Earlier plans by the slot of the entries. They are dropped with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
   readonly #shared = new Map<MatchedRule, SharedPlan[]>();
   readonly #overrides: OverridesNow | undefined;
-  /** The time from which another plan is needed, because an override ends. Callers only read it. */
+  /** The time at which an override ends, so that another planner is needed. Callers only read it. */
   staleAtMs = Number.POSITIVE_INFINITY;
 
   constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings, overrides?: OverridesNow) {
@@ -113,8 +113,8 @@ export class Planner {
   }
 
   /**
-   * Plans a descriptor with `unmarked` entries that belong to no marker, and without a limit of its own. Returns undefined if a rule
-   * or an override may apply to it.
+   * Plans a descriptor that has no limit of its own, and `unmarked` entries that belong to no marker. Returns undefined if a rule or an
+   * override may apply to it.
    */
   planCrowded(domain: string, unmarked: number): NoLimitPlan | undefined {
     const longest = this.#overrides?.index.longestMatch(domain) ?? 0;
@@ -160,7 +160,7 @@ export class Planner {
       const match = this.#requestedMatch(domain, entries, limit);
       return this.#planMatch(match, [this.#sharedOf(match.rule, match.rule.limits[0]!)]);
     }
-    // Matching first saves most requests a second lookup of their domain.
+    // Matching first saves most requests a second lookup of the domain.
     const match = this.#matcher.match(domain, entries, this.#settings);
     return match === undefined ? this.#planNothing(domain) : this.#planMatch(match);
   }
@@ -189,7 +189,7 @@ export class Planner {
     return all;
   }
 
-  /** Plans like `#planMatch`, with overrides. Counters keep their keys, and limits their statistics. */
+  /** Plans as `#planMatch` does, with overrides. Counters keep their keys, and limits keep their statistics. */
   #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: PlannedDescriptor): Plan {
     const match = this.#matchUnder(found, domain, descriptor);
     if (match === undefined) return this.#planNothing(domain);
@@ -213,8 +213,8 @@ export class Planner {
   }
 
   /**
-   * Returns the rule that applies. A request's limit takes precedence unless an override changes a limit of the rule. Without a
-   * limit, an override may bring its own.
+   * Returns the rule that applies. A request's limit takes precedence unless an override changes a limit of the rule. If there is no
+   * limit, an override may define one.
    */
   #matchUnder(
     { overrides }: OverridesFound,
@@ -236,7 +236,10 @@ export class Planner {
     return match;
   }
 
-  /** Returns the request's limit, which replaces all those of the rule that it matches. If that has one limit, its algorithm applies. */
+  /**
+   * Returns the request's limit, which replaces all limits of the rule that it matches. If that rule has a single limit, its algorithm
+   * applies.
+   */
   #requestedMatch(
     domain: string,
     entries: readonly Entry[],
@@ -283,7 +286,7 @@ export class Planner {
     };
   }
 
-  /** Returns the statistics of one of the limits of a match. */
+  /** Returns the statistics of one limit of a match. */
   #metricOf({ rule: { limits }, metricKey, metricPerValue }: RuleMatch, limit: Limit): RuleMetric {
     if (limits.length === 1) return this.#stats.ruleMetric(metricKey, metricPerValue);
     const label = limitLabel(limits, limit);
@@ -297,7 +300,7 @@ export class Planner {
   }
 
   /**
-   * Returns the parts that plans for a limit share. `all`: the rule's limits without overrides, which determine how it counts.
+   * Returns the parts that all plans for a limit share. `all`: the rule's limits without overrides, which determine how the limit counts.
    * `override`: the override that decides.
    */
   #sharedOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): SharedPlan {
@@ -342,7 +345,7 @@ export class Planner {
   }
 }
 
-/** Returns the limits for reservations: these pass only if they fit, even if the limit otherwise counts all hits. */
+/** Returns the limits for reservations. Reservations pass only if they fit, even if the limit otherwise counts all hits. */
 function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
   return limits.map((plan) => ({ ...plan, bound: plan.charging }));
 }

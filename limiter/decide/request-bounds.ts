@@ -1,18 +1,18 @@
 /**
- * Bounds on one request, so that none costs more than it should. The decoder skips the parts beyond the bounds and reports how much
- * it skipped (`OmittedParts`). Only the matcher knows whether a rule could apply to them.
+ * Bounds on one request, so that no request is too expensive. The decoder skips the parts beyond the bounds and reports how much it
+ * skipped (`OmittedParts`). Only the matcher knows whether a rule could apply to the skipped parts.
  */
 import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
 import type { OmittedParts, RateLimitRequest } from './messages.ts';
 
 export interface RequestLimits {
-  /** REQUEST_MAX_DESCRIPTORS: the most descriptors of a request. */
+  /** REQUEST_MAX_DESCRIPTORS: the maximum number of descriptors in a request. */
   maxDescriptors: number;
-  /** REQUEST_MAX_ENTRIES: the most entries of one descriptor. */
+  /** REQUEST_MAX_ENTRIES: the maximum number of entries in a descriptor. */
   maxEntries: number;
-  /** REQUEST_MAX_TEXT_BYTES: a longer domain, key or value is counted by its beginning and its hash. */
+  /** REQUEST_MAX_TEXT_BYTES: a longer domain, key or value is represented by its beginning and its hash. */
   maxTextBytes: number;
-  /** REQUEST_MAX_BYTES: the most bytes of a request. */
+  /** REQUEST_MAX_BYTES: the maximum size of a request. */
   maxBytes: number;
 }
 
@@ -39,7 +39,7 @@ export type RequestBound =
 export class RequestTooLarge extends Error {
   override readonly name = 'RequestTooLarge';
   readonly setting: RequestBound;
-  /** The number of decoded descriptors, within the bounds or not. */
+  /** The number of decoded descriptors, including those that exceed a bound. */
   readonly descriptors: number;
 
   constructor(setting: RequestBound, message: string, descriptors = 0) {
@@ -49,7 +49,7 @@ export class RequestTooLarge extends Error {
   }
 }
 
-/** Throws a `RequestTooLarge` for a request of which parts were left out. */
+/** Throws a `RequestTooLarge` for a request of which parts were omitted. */
 export function checkWhole(request: RateLimitRequest): void {
   const { leftOut } = request;
   if (leftOut === undefined) return;
@@ -59,7 +59,7 @@ export function checkWhole(request: RateLimitRequest): void {
     : tooManyEntries(request, leftOut, crowded);
 }
 
-/** Returns the number of texts that are counted by their prefix and hash; undefined if there are none. */
+/** Returns the number of texts that are represented by their prefix and hash, or undefined if there are none. */
 export function longTextsOf(
   { domain, descriptors }: RateLimitRequest,
   { maxTextBytes }: RequestLimits,
@@ -76,7 +76,7 @@ export function tooManyBytes(bytes: number, { maxBytes }: RequestLimits): Reques
   );
 }
 
-/** Returns the error for a request whose descriptors were partly left out. */
+/** Returns the error for a request with too many descriptors. */
 export function tooManyDescriptors(
   { descriptors }: Pick<RateLimitRequest, 'descriptors'>,
   { descriptors: left }: OmittedParts,

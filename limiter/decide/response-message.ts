@@ -1,4 +1,4 @@
-/** The content of a decision, for the protocols that answer it. */
+/** The content of a decision, for the protocols that send it to the caller. */
 import type { JsonObject } from '../../rules/model.ts';
 import type { LimitPlan } from './limit-plan.ts';
 import type { Code, CurrentLimit, Header } from './messages.ts';
@@ -28,14 +28,14 @@ export interface DescriptorStatus {
   /** The remaining hits, 0 to 2^53 - 1. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
-  /** The counted limit, if answers report more than the protocol has room for. */
+  /** The counted limit, if answers report more than the protocol can express. */
   plan?: LimitPlan | undefined;
-  /** Hits in the counter. If the local cache knows it to be full, this is its capacity. */
+  /** The hits in the counter. If the local cache knows the counter to be full, this is its capacity. */
   used?: number;
-  /** The part of `used` that open reservations hold, if answers report it. */
+  /** The part of `used` that pending reservations hold, if answers report it. */
   reserved?: number;
-  /** The request exceeds what one of its limits ever lets pass at once, so waiting does not help. */
+  /** The request exceeds the amount that one of its limits ever lets pass at once, so waiting does not help. */
   neverFits?: true;
-  /** The reached thresholds of all its limits. Undefined: none. */
+  /** The thresholds that its limits have reached. Undefined: none. */
   warnings?: readonly LimitWarning[];
 }

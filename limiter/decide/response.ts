@@ -1,4 +1,4 @@
-/** The answer to a request, from the decisions on its descriptors: overall code, headers and dynamic metadata. */
+/** Creates the answer to a request from the decisions about its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
 import { asksForHits, type Verb } from '../stores/operation.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
@@ -16,8 +16,8 @@ import { isQuota } from './plan.ts';
 import type { DescriptorStatus, RateLimitResponse } from './response-message.ts';
 
 /**
- * Returns OVER_LIMIT if a descriptor that is no quota is over, or if there are quotas and all of them are over. With
- * `quotaModeForAll` (QUOTA_MODE), descriptors without a limit are quotas, too, and keep the request OK.
+ * Returns OVER_LIMIT if a descriptor that is not a quota is over, or if there are quotas and all of them are over. With `quotaModeForAll`
+ * (QUOTA_MODE), descriptors without a limit are quotas too, and keep the request OK.
  */
 function overallCode(
   plans: readonly Plan[],
@@ -46,8 +46,8 @@ interface LimitHeaderNames {
 }
 
 /**
- * Returns the status that headers describe in the Go service: the first with the least remaining. A status over its limit that is no
- * quota takes precedence, and the last of several such statuses. Undefined when no status has a limit.
+ * Returns the status that headers describe in the Go service: the first with the least remaining. A status over its limit that is not a
+ * quota takes precedence; of several such statuses, the last one does. Returns undefined if no status has a limit.
  */
 function statusOfGoService(
   plans: readonly Plan[],
@@ -65,8 +65,8 @@ function statusOfGoService(
 }
 
 /**
- * Returns the status that rejects the request longest, so that reset and Retry-After agree. If none rejects it, returns the first
- * with the least remaining. Undefined when no status has a limit.
+ * Returns the status that rejects the request longest, so that reset and Retry-After agree. If no status rejects it, returns the first
+ * with the least remaining. Returns undefined if no status has a limit.
  */
 function decidingStatus(
   plans: readonly Plan[],
@@ -93,7 +93,7 @@ function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header
   ];
 }
 
-/** The headers from the shortest unit to the longest. Renaming the standard headers does not rename these. */
+/** The per-unit headers, from the shortest unit to the longest. The settings that rename the standard headers do not rename these. */
 const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] = [
   { unit: Unit.SECOND, limit: 'RateLimit-Limit-Seconds', remaining: 'RateLimit-Remaining-Seconds' },
   { unit: Unit.MINUTE, limit: 'RateLimit-Limit-Minutes', remaining: 'RateLimit-Remaining-Minutes' },
@@ -121,7 +121,7 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   return headers;
 }
 
-/** Adds the same for windows other than a unit, in the order in which they occur: `RateLimit-Limit-5m`. */
+/** Adds the same headers for other windows, in the order in which they occur: `RateLimit-Limit-5m`. */
 function addWindowHeaders(statuses: readonly DescriptorStatus[], headers: Header[]): void {
   const minByWindow = new Map<string, DescriptorStatus>();
   for (const status of statuses) {
@@ -154,7 +154,7 @@ export interface ResponseOptions {
   ietfUnit: string | undefined;
   /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
   retryAfter: boolean;
-  /** Whether headers describe the limit that is over for the longest time, instead of the one that the Go service chooses. */
+  /** Whether headers describe the limit that stays over longest, instead of the limit that the Go service chooses. */
   describesLongestWait: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;
@@ -268,7 +268,7 @@ function joined(headers: Header[], more: Header[]): Header[] {
 
 const retryAfter = new HeaderForm('Retry-After', '');
 
-/** The limit that rejects a request, and for how long. */
+/** The limit that rejects a request, and for how long it does. */
 interface ExceededLimit {
   status: DescriptorStatus;
   /** The waiting time; infinity if waiting does not help. */
@@ -276,8 +276,8 @@ interface ExceededLimit {
 }
 
 /**
- * Returns the status that determines when the request can pass. A limit alone can reject the request, so the longest wait
- * decides. Quotas reject it only together, so the one that ends first decides. Undefined if nothing rejects it.
+ * Returns the status that determines when the request can pass. Any single limit can reject the request, so the longest wait decides.
+ * Quotas reject it only together, so the quota that ends first decides. Returns undefined if nothing rejects the request.
  */
 function longestWait(
   plans: readonly Plan[],
@@ -320,8 +320,8 @@ export function decisive(
 }
 
 /**
- * The answer for a descriptor whose counter could not be counted (STORE_FAILURE_MODE). It claims no count. `error`: no answer, the
- * request fails.
+ * Returns the answer for a descriptor whose counter failed (STORE_FAILURE_MODE). It does not claim a count. `error`: there is no answer,
+ * and the request fails.
  */
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 

@@ -1,4 +1,4 @@
-/** Windows that count hits, aligned to the epoch or to a calendar, in whole seconds of UTC. */
+/** Windows that count hits. They are aligned to the epoch or to a calendar, in whole seconds of UTC. */
 import type { LimitNumbers, SteadyCounter } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText, calendarWindow } from '../../rules/calendar.ts';
@@ -12,13 +12,13 @@ export interface Window {
   readonly startSeconds: number;
   /** The first second after the window. */
   readonly endSeconds: number;
-  /** Lifetime of a counter from its first hit. Undefined: until the end of the window, as for calendar months. */
+  /** The lifetime of a counter from its first hit. Undefined: it lives until the end of the window, as for calendar months. */
   readonly lifeSeconds: number | undefined;
   /** The suffix of counter keys. */
   readonly keySuffix: string;
 }
 
-/** Whether there are windows for this unit. A request may contain any number. */
+/** Whether windows exist for this unit. A request may contain any number. */
 export function isCountable(unit: number): unit is Unit {
   return windowSeconds(unit) !== undefined;
 }
@@ -60,7 +60,7 @@ export function lengthOf({ unit, unitMultiplier }: WindowTerms): number {
   return length;
 }
 
-/** Returns the numbers with which a limit counts. */
+/** Returns the numbers that a limit counts with. */
 export function numbersOf(limit: Limit): LimitNumbers {
   return {
     requests: limit.requestsPerUnit,
@@ -69,7 +69,7 @@ export function numbersOf(limit: Limit): LimitNumbers {
   };
 }
 
-/** Returns the bound of hits that are counted only if they pass. */
+/** Returns the bound of hits that are counted only if they pass the limit. */
 export function boundOf(limit: Limit): AlgorithmBound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
@@ -79,8 +79,8 @@ export function isCalendarMonth({ unit, calendar }: WindowTerms, options: Window
 }
 
 /**
- * Returns the unit with the length of a window, or UNKNOWN; for a calendar its own unit. If months are calendar months, 30 days
- * are not a month.
+ * Returns the unit with the length of a window, or UNKNOWN if there is none. For a calendar, returns its own unit. If months are calendar
+ * months, 30 days are not a month.
  */
 export function unitOfWindow(limit: WindowTerms, options: WindowOptions): Unit {
   if (limit.unitMultiplier === 1) return limit.unit;

@@ -1,6 +1,6 @@
 /**
- * The wire format of the two messages of `ShouldRateLimit`, by hand, because this is the fast path. Tests check that it equals the
- * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
+ * A hand-written codec of the two messages of `ShouldRateLimit`, because this is the fast path. Tests check that it equals the generated
+ * codec in gen/, for valid and for damaged bytes. The proto files define the field numbers.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
 import { identityEntry } from './limit-headers.ts';
@@ -39,9 +39,9 @@ let readLimits = allOfIt;
 let leftOut: OmittedParts | undefined;
 
 /**
- * Decodes the part of a request that is within its limits; `leftOut` describes the rest. Throws a `DecodeError` if the bytes are no
- * such message, or, without reading anything, a `RequestTooLarge` if there are too many. It keeps nothing of `bytes`. Its time is
- * linear in them, and `limits` bound what it creates.
+ * Decodes the part of a request that is within its limits; `leftOut` describes the rest. Throws a `DecodeError` if the bytes are not such
+ * a message. Throws a `RequestTooLarge`, without reading anything, if there are too many bytes. It does not retain `bytes`. Its time is
+ * linear in their number, and `limits` bound what it creates.
  */
 export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): RateLimitRequest {
   const end = bytes.length;
@@ -63,7 +63,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
           request.domain = reader.string();
           break;
         case 2: {
-          // An array that is created with its element reserves no further room, and few requests need more.
+          // An array that is created with an element reserves no space for further elements, which few requests need.
           const count = request.descriptors.length;
           if (count === 0) request.descriptors = [readDescriptor(bytes, 0)];
           else if (count < limits.maxDescriptors) request.descriptors.push(readDescriptor(bytes, count));
@@ -88,7 +88,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): Rat
   }
 }
 
-/** Decodes a whole request, for callers that get an error for any excess: throws a `RequestTooLarge` for that, too. */
+/** Decodes a whole request, for callers that report any excess as an error: throws a `RequestTooLarge` for it. */
 export function decodeWholeRequest(bytes: Uint8Array, limits: RequestLimits): RateLimitRequest {
   const request = decodeRateLimitRequest(bytes, limits);
   checkWhole(request);
@@ -122,7 +122,7 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
     const field = reader.fieldNumber();
     switch (field) {
       case 1:
-        // These entries follow another field, or they are long: no common client sends this. Shared entries must not change.
+        // These entries follow another field, or they are long. No common client sends such entries. Shared entries must not change.
         if (furtherEntries === undefined) {
           furtherEntries = firstEntries ?? [...descriptor.entries];
           descriptor.entries = furtherEntries;
@@ -152,7 +152,7 @@ function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
   return descriptor;
 }
 
-/** Skips one entry beyond the limit, and counts it. It may belong to a marker. */
+/** Skips and counts one entry beyond the limit. It may belong to a marker. */
 function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unmarked: number } {
   let key = '';
   const end = reader.messageEnd();
@@ -167,7 +167,7 @@ function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unm
   return passed;
 }
 
-/** Returns the counts for a descriptor whose first entries were `read`, and whose others were skipped. */
+/** Returns the counts for a descriptor of which the first entries were `read` and the others skipped. */
 export function oversizedOf(
   read: readonly Pick<Entry, 'key'>[],
   { entries, unmarked }: OversizedDescriptor = { entries: 0, unmarked: 0 },
@@ -177,8 +177,8 @@ export function oversizedOf(
 }
 
 /**
- * Reads the entries at the beginning of a descriptor. Common clients send entries first and adjacent, so that their bytes determine
- * whether they are known. Returns entries that no other descriptor shares.
+ * Reads the entries at the beginning of a descriptor. Common clients send entries first and without other fields in between, so that
+ * their bytes determine whether they are known. Returns entries that no other descriptor shares.
  */
 function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): Entry[] | undefined {
   const start = reader.position;
@@ -205,7 +205,10 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   return undefined;
 }
 
-/** Reads entries before and in a marker. Ids are new with each stream, so only the entries before them can be known. */
+/**
+ * Reads the entries before a marker and the marker itself. Ids are new with each stream, so only the entries before the marker can be
+ * known.
+ */
 function readMarkedEntries(
   descriptor: Descriptor,
   bytes: Uint8Array,
@@ -230,7 +233,7 @@ function readMarkedEntries(
       const key = markerKey(markerEntry(bytes, entryStart + 2)!);
       entries.push({ key, value: reader.repairedString() });
     } else {
-      // It may begin like a marker entry of another form.
+      // It may be the beginning of a marker entry in another form.
       isCommon = false;
       reader.fieldNumber();
       entries.push(readEntry());
@@ -242,8 +245,8 @@ function readMarkedEntries(
 }
 
 /**
- * Reads entries. Returns false if they must not be known next time. A damaged entry may end elsewhere than it says, and anything may
- * follow.
+ * Reads entries. Returns false if they must not be stored as known entries. A damaged entry may end elsewhere than its length says, and
+ * anything may follow.
  */
 function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: number): boolean {
   const invalidBefore = reader.invalidUtf8Values;
@@ -256,7 +259,7 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
     if (reader.position !== entryEnd) return false;
     if (isMarkerKey(entry.key)) comesAgain = false;
   }
-  // Repaired values must be counted the next time as well.
+  // Invalid values that were replaced must be counted the next time as well.
   return comesAgain && reader.invalidUtf8Values === invalidBefore;
 }
 
@@ -322,7 +325,9 @@ function readUInt64Value(before: number): number {
   return value;
 }
 
-/** Encodes a request as common clients do, for `decodeRateLimitRequest`. `hits`: per descriptor, 0 to 2^53 - 1; 0 only reads. */
+/**
+ * Encodes a request as common clients do, for `decodeRateLimitRequest`. `hits`: the hits of each descriptor, 0 to 2^53 - 1; 0 only reads.
+ */
 export function encodeRateLimitRequest(
   domain: string,
   descriptors: readonly (readonly Entry[])[],
@@ -333,7 +338,7 @@ export function encodeRateLimitRequest(
   if (isOfRequest) writer.varintField(0x18, hits);
   for (let index = descriptors.length - 1; index >= 0; index--) {
     const mark = writer.mark();
-    // In the request, 0 counts as 1. In a descriptor, it does not, and there is room for more than 32 bits.
+    // A request's hits addend of 0 counts as 1. A descriptor's does not, and it can have more than 32 bits.
     if (!isOfRequest) {
       const hitsMark = writer.mark();
       if (hits !== 0) writer.varintField(0x08, hits);
@@ -354,8 +359,8 @@ export function encodeRateLimitRequest(
 }
 
 /**
- * Returns the answer's bytes, which belong to the caller. Limits and what is left of them are at most 2^53 - 1. All other numbers are
- * in their field's range.
+ * Returns the answer's bytes, which belong to the caller. Limits and remaining hits are at most 2^53 - 1. All other numbers are in the
+ * range of their fields.
  */
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
   const { dynamicMetadata, decidedBy } = response;
@@ -388,7 +393,7 @@ function writeStatus(status: DescriptorStatus): void {
     if (resetSeconds !== 0) writer.varintField(0x08, resetSeconds);
     writer.messageField(0x22, mark);
   }
-  // The field holds its largest number if more remains. Headers and metadata report the whole number.
+  // The field holds its largest number if more remains. Headers and metadata report the exact number.
   const remaining = Math.min(status.limitRemaining, maxUint32);
   if (remaining !== 0) writer.varintField(0x18, remaining);
   const limit = status.currentLimit;
@@ -429,7 +434,7 @@ function writeFormed(form: HeaderForm, { first, second }: Header): void {
   writer.bytes(form.keyField);
 }
 
-/** Returns a copy, so that bytes that are stored for long do not retain a whole chunk. */
+/** Returns a copy, so that bytes that are stored for a long time do not retain a whole chunk. */
 function encodeStruct(object: JsonObject): Uint8Array {
   writer.begin();
   writeStruct(object);

@@ -6,8 +6,8 @@ const latin1Slice = Buffer.prototype.latin1Slice;
 const slotCount = 16_384;
 
 /**
- * Earlier strings, found by their bytes. The same domains and keys come with every request, and creating a string costs several times
- * as much as finding one. Each slot has one candidate, and the newest wins: there is nothing to fill up or to attack.
+ * Earlier strings, found by their bytes. The same domains and keys come with every request, and creating a string costs several times as
+ * much as finding one. Each slot has one candidate, and the newest wins. So the table cannot fill up, and an attack on it is pointless.
  */
 const shortStrings: string[] = new Array(slotCount).fill('');
 /** The longest stored string, in bytes. Beyond it, comparing costs as much as creating a string. */
@@ -36,9 +36,9 @@ const noBytes = new Uint8Array(0);
  * Reads the protobuf wire format from one array of bytes.
  * https://protobuf.dev/programming-guides/encoding
  *
- * It accepts the same bytes as `@bufbuild/protobuf`, so that both codecs also agree on damaged bytes: the wire type of a known field
- * is not checked, and a message's length ends its loop without bounding its fields. It reads forward from `reset`. Every method
- * throws a `DecodeError` at the end of the bytes. One at a time: it is not re-entrant.
+ * It accepts the same bytes as `@bufbuild/protobuf`, so that both codecs also agree on damaged bytes: the wire type of a known field is
+ * not checked, and a message's length ends its loop without bounding its fields. It reads forward from `reset`. Every method throws a
+ * `DecodeError` at the end of the bytes. It is not re-entrant.
  */
 export class WireReader {
   #bytes: Uint8Array = noBytes;
@@ -46,10 +46,10 @@ export class WireReader {
   position = 0;
   /** The wire type of the last tag. */
   wireType = 0;
-  /** The number of values read since `reset` that were no UTF-8. */
+  /** The number of values read since `reset` that were not UTF-8. */
   invalidUtf8Values = 0;
 
-  /** Begins again. Without bytes, it releases the last ones. */
+  /** Starts to read these bytes. Without bytes, it releases the last ones. */
   reset(bytes: Uint8Array = noBytes): void {
     this.#bytes = bytes;
     this.#length = bytes.length;
@@ -57,7 +57,7 @@ export class WireReader {
     this.invalidUtf8Values = 0;
   }
 
-  /** The start of the last field of `endOfFirstFields`. */
+  /** The start of the last field that `endOfFirstFields` found. */
   lastFieldStart = 0;
 
   /** Returns the field number of the next record. Its wire type is in `wireType`. */
@@ -156,7 +156,7 @@ export class WireReader {
     return this.uint64() !== 0;
   }
 
-  /** Returns the end of the message whose length is next. It may be beyond the bytes. */
+  /** Returns the end of the message whose length is read next. It may be beyond the bytes. */
   messageEnd(): number {
     const length = this.uint32();
     return this.position + length;
@@ -188,8 +188,8 @@ export class WireReader {
   }
 
   /**
-   * Returns the end of the consecutive records of field 1 from here on, before `end`. Reads nothing. The last one begins at
-   * `lastFieldStart`.
+   * Returns the end of the consecutive records of field 1 from the current position on, before `end`. It reads nothing. The last record
+   * begins at `lastFieldStart`.
    */
   endOfFirstFields(end: number): number {
     const bytes = this.#bytes;
@@ -206,7 +206,7 @@ export class WireReader {
     return position;
   }
 
-  /** Skips the record whose tag was just read. `depth`: how many messages and groups are open around it. */
+  /** Skips the record whose tag was just read. `depth`: the number of messages and groups that enclose it. */
   skip(fieldNumber: number, depth: number): void {
     switch (this.wireType) {
       case WIRE_VARINT:
@@ -305,7 +305,7 @@ export class WireReader {
 /** The number of slots: about 10 MB when full of common entries, 25 MB with the longest. */
 export const knownEntriesSlots = 32_768;
 
-/** Entries of an earlier descriptor. Code that knows them by their slot need not read them again. */
+/** The entries of an earlier descriptor. Code that knows them by their slot does not need to read them again. */
 export class KnownEntries {
   /** The slot, from 0 to `knownEntriesSlots` - 1. */
   readonly slot: number;
@@ -321,8 +321,8 @@ export class KnownEntries {
 }
 
 /**
- * The entries of descriptors by their bytes on the wire, because most requests are of a known kind. Each slot has one candidate, and
- * the newest wins: there is nothing to fill up or to attack.
+ * The entries of descriptors by their bytes on the wire, because most requests repeat earlier ones. Each slot has one candidate, and the
+ * newest wins. So the table cannot fill up, and an attack on it is pointless.
  */
 export class KnownEntriesCache {
   /** The length of the longest stored entries, in bytes. */
@@ -341,7 +341,7 @@ export class KnownEntriesCache {
     return known;
   }
 
-  /** Stores entries. The caller observes `maxBytes`, and does not change the entries afterwards. */
+  /** Stores entries. The caller observes `maxBytes` and does not change the entries afterwards. */
   add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
     const slot = slotOf(bytes, start, end);
     const known = new KnownEntries(slot, latin1Slice.call(bytes, start, end), entries);

@@ -1,16 +1,16 @@
 /**
- * Writes the protobuf wire format from the last byte to the first. A length precedes its content, so when writing backwards it is
- * known by then. Fields are therefore written in descending order. https://protobuf.dev/programming-guides/encoding
+ * Writes the protobuf wire format from the last byte to the first. A length precedes its content, so a backward writer knows it in time.
+ * Fields are therefore written in descending order. https://protobuf.dev/programming-guides/encoding
  */
 
-/** Room for some hundred answers, so that one allocation serves all of them. */
+/** Room for several hundred answers, so that they share one allocation. */
 const defaultChunkBytes = 32 * 1024;
 
 /** Writes one message at a time: `begin`, fields, `finish`. It is not re-entrant. */
 export class WireWriter {
   readonly #chunkBytes: number;
   #chunk: Buffer;
-  /** The end of the current message. The bytes after it belong to finished messages. */
+  /** The end of the current message. The bytes after it belong to earlier messages. */
   #end: number;
   #position: number;
 
@@ -25,7 +25,7 @@ export class WireWriter {
     this.#position = this.#end;
   }
 
-  /** Returns the message. Its bytes are never written again. */
+  /** Returns the message. The writer never changes its bytes again. */
   finish(): Uint8Array {
     const message = this.#chunk.subarray(this.#position, this.#end);
     this.#end = this.#position;
@@ -111,7 +111,7 @@ export class WireWriter {
     for (let index = 0; index < length; index++) this.#chunk[position + index] = bytes[index]!;
   }
 
-  /** Writes the bytes, with this number in place of their last eight. */
+  /** Writes the bytes, and replaces their last eight by this number. */
   endingInDouble(bytes: Uint8Array, value: number): void {
     this.bytes(bytes);
     this.#chunk.writeDoubleLE(value, this.#position + bytes.length - 8);
@@ -124,7 +124,7 @@ export class WireWriter {
     this.#chunk[--this.#position] = tag;
   }
 
-  /** Allocates a new chunk, and moves what is written of the message to its end. */
+  /** Allocates a new chunk, and moves the written part of the message to its end. */
   #makeRoom(needed: number): void {
     const written = this.#end - this.#position;
     const size = Math.max(this.#chunkBytes, 2 * (written + needed));

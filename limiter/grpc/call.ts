@@ -2,7 +2,7 @@ import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../
 import type { HeaderFields } from '../http2/request-handler.ts';
 import type { GrpcLimits } from './message-reader.ts';
 
-/** A call with a deadline, and its place among the others. */
+/** A call with a deadline, and its neighbors in the list of such calls. */
 export interface CallWithDeadline {
   /** The time on the monotonic clock. */
   readonly deadlineMs: number;
@@ -32,7 +32,7 @@ export function encodeStatusMessage(message: string): string {
 
 const contentType = 'application/grpc';
 
-/** Constant header sections are always the same arrays, which cost one byte for each field on the wire. */
+/** Constant header sections are always the same arrays, for which HPACK needs one byte for each field on the wire. */
 export const okHeaders: HeaderFields = [':status', '200', 'content-type', contentType];
 export const okTrailers: HeaderFields = ['grpc-status', '0'];
 
@@ -46,14 +46,14 @@ export function trailersOnly(status: GrpcStatus, httpStatus = 200): HeaderFields
   return [':status', String(httpStatus), 'content-type', contentType, ...statusTrailers(status)];
 }
 
-/** The answer to a call whose messages are compressed; it names what the server takes instead. */
+/** The answer to a call whose messages are compressed. It names the encoding that the server accepts instead. */
 export function encodingRejected(encoding: string): HeaderFields {
   const message = `Decompressor is not installed for grpc-encoding "${encoding}"`;
   const status = { code: GrpcCode.UNIMPLEMENTED, message };
   return [...trailersOnly(status), 'grpc-accept-encoding', 'identity'];
 }
 
-/** One call in progress, as the connection drives it. */
+/** A call in progress, as the connection drives it. */
 export interface Call extends CallWithDeadline {
   receive(data: Uint8Array, endStream: boolean): void;
   /** The stream is gone; nothing can be sent. */
@@ -62,10 +62,10 @@ export interface Call extends CallWithDeadline {
   shed(): void;
 }
 
-/** Ends calls whose deadline passed. */
+/** Ends calls whose deadline has passed. */
 export interface CallDeadlines {
   add(call: CallWithDeadline): void;
-  /** Removes a call that was added. */
+  /** Removes a call that was added before. */
   remove(call: CallWithDeadline): void;
   close(): void;
 }
@@ -78,12 +78,12 @@ export interface CallSite {
   limits: GrpcLimits;
 }
 
-/** The status for a caller whose handler failed because of a bug. */
+/** The status that callers get for a bug in a handler. */
 export const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
 /**
- * The status of a call that is ended because connections hold their maximum together: it was the longest unfinished of the connection
- * that holds most.
+ * The status of a call that is ended because all connections together hold the maximum. It was the longest unfinished call of the
+ * connection that holds most.
  */
 export const tooMuchUnfinished: GrpcStatus = {
   code: GrpcCode.RESOURCE_EXHAUSTED,

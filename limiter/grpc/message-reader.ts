@@ -1,5 +1,5 @@
 /**
- * Reads and writes gRPC's messages in a body, and bounds their memory. Pure.
+ * Reads and writes the messages of gRPC in a body, and bounds their memory. Its functions are pure.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
@@ -14,20 +14,20 @@ import type { RequestStream } from '../http2/request-handler.ts';
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
 
-/** Chosen: the first buffer for a message in pieces. An announced length alone reserves no memory. */
+/** Chosen: the size of the first buffer for a message that arrives in pieces. An announced length alone reserves no memory. */
 const firstRoomBytes = 64;
 
-/** The measured memory of a buffer besides its bytes. */
+/** The measured memory of a buffer in addition to its bytes. */
 const roomBytes = 192;
 
-/** A status, or the answer. */
+/** A status, or an encoded answer. */
 export type MessageRejection = GrpcStatus | Uint8Array;
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
   /** The bound of the method, if it has one. A longer message is rejected at its prefix. */
   longest?: LongestRequest | undefined;
-  /** The call whose request it is, for reports of what the method rejects. */
+  /** The call that the request belongs to, for reports about rejected messages. */
   call?: Pick<UnaryReply, 'origin'> | undefined;
   /** Notes that the reader holds this number of bytes more. Negative: fewer bytes. */
   hold(bytes: number): void;
@@ -36,8 +36,8 @@ export interface MessageReaderOptions {
 }
 
 /**
- * Reads messages from the body of a request, wherever its bytes are cut. Each has one byte that says whether it is compressed, four
- * bytes of length, and as many bytes as that.
+ * Reads messages from the body of a request, regardless of how the body is split. Each message consists of a byte that says whether it is
+ * compressed, four bytes with its length, and its content.
  */
 export class MessageReader {
   readonly #options: MessageReaderOptions;
@@ -53,12 +53,12 @@ export class MessageReader {
     this.#options = options;
   }
 
-  /** Whether the bytes so far end with a message, or there are none. */
+  /** Whether the bytes so far end with a complete message, or there are none. */
   get isBetweenMessages(): boolean {
     return this.#prefixLength === 0;
   }
 
-  /** Returns undefined, or the answer for the caller if nothing more is read. After `release` it ignores bytes. */
+  /** Returns undefined, or the answer for the caller if the reader accepts no more bytes. After `release`, it ignores bytes. */
   push(data: Uint8Array): MessageRejection | undefined {
     let position = 0;
     while (position < data.length && !this.#released) {
@@ -158,8 +158,8 @@ function prefixRejection(
 }
 
 /**
- * The request of a call that takes exactly one message, if it does not arrive in one piece. The message counts when the request has
- * ended. Before that another message may follow, which makes the call invalid.
+ * Reads the request of a call that takes exactly one message, if the request does not arrive in one piece. The message counts when the
+ * request has ended. Before that, another message may follow, which makes the call invalid.
  */
 export class SingleMessage {
   readonly #stream: RequestStream;
@@ -183,13 +183,13 @@ export class SingleMessage {
     });
   }
 
-  /** Returns the answer for the caller if there will be no message; undefined as long as there may be one. */
+  /** Returns the answer for the caller if the call is rejected, or undefined as long as a message is possible. */
   push(data: Uint8Array): MessageRejection | undefined {
     const refusal = this.#reader.push(data);
     return this.#refusal ?? refusal;
   }
 
-  /** Ends the request. Returns its message, valid until `release`, or why there is none. */
+  /** Ends the request. Returns its message, valid until `release`, or the reason why there is none. */
   end(): Uint8Array | GrpcStatus {
     if (!this.#reader.isBetweenMessages) return unfinished;
     return this.#message ?? noMessage;
@@ -211,7 +211,7 @@ export class SingleMessage {
   }
 }
 
-/** A request that ended within a message. */
+/** The status for a request that ended within a message. */
 export const unfinished: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'unexpected EOF' };
 
 const noMessage: GrpcStatus = {
@@ -223,11 +223,11 @@ const secondMessage: GrpcStatus = {
   message: 'cardinality violation: received more than one request message',
 };
 
-/** Bounds for the memory of calls. gRPC defines none of them. */
+/** Bounds on the memory of calls. gRPC defines none. */
 export interface GrpcLimits {
   /** The longest message of a request. */
   maxMessageBytes: number;
-  /** The memory for one call's answers that its caller does not read. */
+  /** The memory for answers of one call that its caller does not read. */
   maxQueuedBytes: number;
   /** The interval at which expired calls are ended. */
   deadlineSweepMs: number;

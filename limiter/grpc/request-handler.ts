@@ -45,7 +45,7 @@ const digit0 = 0x30;
 const digit9 = 0x39;
 
 /**
- * Reads `grpc-timeout`, which has one to eight digits and a unit. Returns undefined for other texts.
+ * Reads `grpc-timeout`, which consists of one to eight digits and a unit. Returns undefined for other texts.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 export function timeoutMsOf(text: string): number | undefined {
@@ -84,7 +84,7 @@ interface RequestHead {
   refusal: HeaderFields | undefined;
 }
 
-/** Chosen: longer header sections are not kept for the next request, which is usually the same. */
+/** Chosen: longer header sections are not stored for comparison with the next request, which usually has the same. */
 const maxCachedCharacters = 4096;
 
 function readHead(fields: HeaderFields): RequestHead {
@@ -127,10 +127,10 @@ function readHead(fields: HeaderFields): RequestHead {
   return head;
 }
 
-/** Messages are always protobuf. RFC 9110, section 8.3.1: types are compared without case, and may have parameters. */
+/** Messages are always protobuf. RFC 9110, section 8.3.1: types are compared without regard to case, and may have parameters. */
 const grpcType = /^application\/grpc(\+proto)?[ \t]*(;|$)/i;
 
-/** Returns the answer to a request that is not a call; undefined for a call. The checks are in the order of grpc-go. */
+/** Returns the answer to a request that is not a call, or undefined for a call. The checks are in the order of grpc-go. */
 function headRejection(head: RequestHead): HeaderFields | undefined {
   const { contentType, method } = head;
   if (contentType !== 'application/grpc' && !grpcType.test(contentType)) {
@@ -158,8 +158,8 @@ export interface GrpcRequestHandlerOptions extends CallObserver {
   /** The tracer of unary calls. Undefined: no call is traced. */
   tracer?: CallTracer | undefined;
   /**
-   * Admits callers of methods that are not free. Undefined: every caller that reaches the port is admitted. With a gate, the `peer` of
-   * connections must be a Peer.
+   * Admits callers of methods that require authentication. Undefined: every caller that reaches the port is admitted. With a gate, the
+   * `peer` of connections must be a Peer.
    */
   gate?: CallerGate | undefined;
 }
@@ -242,7 +242,7 @@ export class GrpcRequestHandler implements RequestHandler {
     (stream.context as Call | undefined)?.shed();
   }
 
-  /** Stops the timer. Deadlines have no effect any more. */
+  /** Stops the timer. From then on, deadlines have no effect. */
   close(): void {
     this.#site.deadlines.close();
   }
@@ -261,7 +261,7 @@ export class GrpcRequestHandler implements RequestHandler {
   }
 }
 
-/** Rejects a caller. Streams contain no decisions themselves, so they get a status. */
+/** Rejects a caller. Messages of streams contain no decision themselves, so these calls get a status. */
 function rejectCaller(
   stream: RequestStream,
   method: GrpcMethod,

@@ -11,7 +11,7 @@ import {
 } from '../sockets/socket-server.ts';
 import { type GrpcMethod, GrpcRequestHandler } from './request-handler.ts';
 
-/** Makes further methods by path, given the paths that are already served. */
+/** Creates further methods by path. It is given the paths that are already served. */
 type FurtherMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
 
 type SocketOptions = Omit<Http2SocketServerOptions, 'handler' | 'limits' | 'listener' | 'onFault'>;
@@ -21,7 +21,7 @@ export interface GrpcServerOptions extends CallObserver, SocketOptions {
   /** Methods by full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
   health: HealthView;
-  /** How long calls may continue at shutdown before they are ended. */
+  /** How long calls may continue at shutdown before the server ends them. */
   shutdownGraceMs: number;
   /** Services of capabilities. Defaults to none. */
   further?: FurtherMethods | undefined;
@@ -58,11 +58,11 @@ function methodName(path: string): string {
 export interface GrpcServer {
   /** The number of open connections. */
   readonly connections: number;
-  /** Names without the service. */
+  /** The method names without the service. */
   readonly unaryMethods: readonly string[];
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listen(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
-  /** Accepts no more calls. Resolves when the last one ended, or was cut after the grace period. */
+  /** Accepts no more calls. Resolves when the last call has ended, or was cut after the grace period. */
   shutdown(): Promise<void>;
 }
 

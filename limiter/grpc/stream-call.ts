@@ -1,4 +1,4 @@
-/** Calls with a stream of answers, and their requests: one message, or a stream of them. */
+/** Calls with a stream of answers. Their request is one message or a stream of messages. */
 import type {
   AdmittedCaller,
   DuplexHandler,
@@ -31,7 +31,7 @@ import {
   withPrefix,
 } from './message-reader.ts';
 
-/** Takes one message when the request has ended. */
+/** Passes on one message when the request has ended. */
 export interface StreamMethod {
   readonly kind: 'stream';
   /** The name without the service. */
@@ -41,7 +41,7 @@ export interface StreamMethod {
   readonly isFree: boolean;
 }
 
-/** Takes messages as they arrive. */
+/** Passes on messages as they arrive. */
 export interface DuplexMethod {
   readonly kind: 'duplex';
   readonly name: string;
@@ -56,7 +56,7 @@ interface CallInput {
   release(): void;
 }
 
-/** The source of the messages, and their longest length. */
+/** The source of the messages, and their maximum length. */
 export interface CallInputSource {
   stream: RequestStream;
   maxMessageBytes: number;
@@ -103,7 +103,7 @@ function duplexInput(
   };
 }
 
-/** The measured memory of a running call, including its stream and its listeners. */
+/** The measured memory of a call in progress, including its stream and its listeners. */
 const callBytes = 2048;
 
 interface StreamCallStart {
@@ -113,7 +113,7 @@ interface StreamCallStart {
 }
 
 /**
- * One call with a stream of answers, for one message (`serverStream`) or for a stream of them (`duplex`). The header section is sent
+ * A call with a stream of answers, for one message (`serverStream`) or for a stream of messages (`duplex`). The header section is sent
  * with the first message. Without messages, the status is the whole answer.
  */
 export class StreamCall implements Call, DuplexStream {

@@ -37,7 +37,7 @@ export interface UnaryMethod {
 /** The prefix of an answer's message, which the stream copies. Messages are never compressed. */
 const prefix = new Uint8Array(prefixBytes);
 
-/** The measured memory for reading a request in pieces, besides the pieces. */
+/** The measured memory for reading a request in pieces, in addition to the pieces. */
 const piecesBytes = 768;
 
 const receiving = 0;
@@ -167,7 +167,7 @@ export class UnaryCall implements Call, UnaryReply {
       this.#refuse(message);
       return;
     }
-    // A call that waits for the store does not hold memory for its caller.
+    // A call that waits for the store does not hold memory on behalf of its caller.
     this.#stream.hold(-piecesBytes);
     this.#run(message);
     pieces.release();
@@ -205,7 +205,7 @@ export class UnaryCall implements Call, UnaryReply {
   }
 }
 
-/** Ends calls whose deadline passed, in coarse steps. Most calls end long before, and a timer for each would be expensive. */
+/** Ends calls whose deadline has passed, in coarse steps. Most calls end long before, and a timer for each of them would be expensive. */
 export class Deadlines implements CallDeadlines {
   readonly #clock: Clock;
   readonly #timers: Timers;

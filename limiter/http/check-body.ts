@@ -1,4 +1,4 @@
-/** Reads bodies that name the requests they are about, and reports all mistakes in them. */
+/** Reads bodies that contain rate limit requests, and reports all mistakes in them. */
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
@@ -6,7 +6,7 @@ import { type Entry, isObject } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpDecisionRequest } from './http-decision.ts';
 
-/** The most problems in one answer. A caller with more corrects these first. */
+/** The maximum number of problems in one answer. A caller with more problems corrects these first. */
 const maxReported = 50;
 
 /** The problems of a body, by place. */
@@ -35,16 +35,16 @@ export interface CheckBody extends Pick<HttpDecisionRequest, 'domain' | 'descrip
   readonly amounts?: readonly (number | undefined)[] | undefined;
 }
 
-/** The fields that a body may have beside domain and descriptors. */
+/** The fields that a body may have in addition to domain and descriptors. */
 export interface BodyForm<More> {
   members: readonly string[];
   /** The right that its caller needs, a bit of `Right`. */
   right: number;
-  /** Whether descriptors may be left out, and with them the domain. */
+  /** Whether descriptors may be omitted, and the domain with them. */
   mayLeaveOut: boolean;
   /** Whether a descriptor may be an object of entries and an amount. */
   takesAmounts?: boolean;
-  /** `domain` and `descriptors` are the values of the body, whether they were read or not. */
+  /** `domain` and `descriptors` are the values of the body, even if they were not read. */
   read(
     body: Readonly<Record<string, unknown>>,
     mistakes: BodyProblems,
@@ -109,7 +109,7 @@ export function readBody<More>(
   const found = isLeftOut ? noDescriptors : readDescriptors(descriptors, takesAmounts, mistakes);
   mistakes.throwIfAny();
   const { entries, amounts } = found;
-  // No object has unknown keys, so a larger number of written keys means that one occurs twice. JSON.parse took the last.
+  // Unknown keys are rejected before, so a larger number of written keys means that a key occurs twice. JSON.parse took the last one.
   const keys = entries.reduce(
     (sum, one) => sum + one.length,
     Object.keys(body as object).length + found.keys,
@@ -120,7 +120,7 @@ export function readBody<More>(
   return { domain: domain as string | undefined, asked, more };
 }
 
-/** A number from 0 to `most`. */
+/** Reads a whole number from 0 to `max`. */
 export function readWhole(path: string, value: unknown, max: number, mistakes: BodyProblems): number {
   if (value === undefined) mistakes.add(path, `is missing: expected a whole number from 0 to ${max}`);
   else if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > max)

@@ -52,7 +52,7 @@ async function answerTooLarge(
   await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
 
-/** Answers a request that exceeds the rate of its caller, for this `reason`. The question is not read. */
+/** Answers a request that exceeds the rate of its caller, for this `reason`. The body is not read. */
 export function answerExcessCheck(call: HttpCall, excess: ExcessResponses, reason: string): Promise<void> {
   const isOver = excess.code() === Code.OVER_LIMIT;
   writeDetail(call.response, reason);
@@ -77,12 +77,12 @@ export interface BodyTooLarge {
   readonly error: RequestTooLarge;
 }
 
-/** Returns the error if such a body is one. */
+/** Returns the error if a body is too long. */
 export function problemOfBody({ error }: BodyTooLarge): ApiProblem {
   return new ApiProblem(error.setting === 'HTTP_MAX_BODY_BYTES' ? 413 : 400, error.message);
 }
 
-/** Reads the body of a POST to a path without parameters, when it is its turn. Rejects with an `ApiProblem`. */
+/** Reads the body of a POST to a path without parameters when the request's turn comes. Rejects with an `ApiProblem`. */
 export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array | BodyTooLarge> {
   const { request, response, target } = call;
   if (request.method !== 'POST') {

@@ -9,7 +9,7 @@ import type { ListenAddress } from '../../process/net/bind.ts';
 import type { DebugPages } from './debug-pages.ts';
 
 export interface DebugListenerOptions {
-  /** The lines of `/rlconfig`, without newlines. They are read gradually while the answer is written. */
+  /** The lines of `/rlconfig`, without newlines. They are read gradually while the answer is sent. */
   rlconfigLines(): Iterable<string>;
   /** The same rules with all their fields, as the lines of one JSON text. */
   ruleFileLines(): Iterable<string>;
@@ -17,17 +17,17 @@ export interface DebugListenerOptions {
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
   /** `/v1`. Its guard also decides who may see the other pages, except `/livez` and the console. Undefined: no guard. */
   api?: ApiRouter | undefined;
-  /** Further pages. */
+  /** Pages of capabilities. */
   pages: readonly DebugPages[];
-  /** The time that requests have at the end before they are cut. */
+  /** How long requests may continue at shutdown before they are cut. */
   closeGraceMs: number;
   /** Bounds its connections. Undefined: no bounds. */
   connections?: HttpConnectionsOptions | undefined;
-  /** Called when a request was answered with 500, or cut, because something threw. */
+  /** Called when a request was answered with 500, or cut, because of an exception. */
   onFault(error: unknown): void;
 }
 
-/** Descriptions by path. */
+/** The descriptions of pages, by path. */
 const ownPages: Readonly<Record<string, string>> = {
   '/console': 'a page that shows rules, counters and overrides, and changes them',
   '/livez': '200 while the process can answer, even if it is unhealthy',
@@ -75,7 +75,7 @@ export class DebugListener implements HttpListener {
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
     const url = request.url ?? '/';
     const path = requestPath(url)?.path ?? '';
-    // The API reports problems itself, in its own form; the console contains no data.
+    // The API reports problems in its own form. The console contains no data.
     if (path === '/livez' || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
     return (
       this.#options.api?.guard.admitsToPage(request, response, this.#pagesAt(path)?.kindOf(path) ?? 'page') ??

@@ -7,12 +7,12 @@ export interface DebugPages {
   readonly root: string;
   /** The descriptions in the listener's index, by path. */
   readonly described: Readonly<Record<string, string>>;
-  /** How pages of other sites are kept away from them. */
+  /** How the listener blocks requests from pages of other sites. */
   kindOf(path: string): PageKind;
   answer(call: HttpCall): Promise<void>;
-  /** Called when the listener is open. */
+  /** Called when the listener accepts connections. */
   opened?(): Promise<void>;
-  /** Called when the listener waits for running answers, and may be closed soon. */
+  /** Called when the listener waits for running answers and may be closed soon. */
   closing?(): void;
   closed?(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * `/v1/forward-auth/<profile>`: answers another proxy whether a request may pass. The question consists of headers alone: nginx's
- * auth_request, Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and clients that do the same.
+ * `/v1/forward-auth/<profile>`: answers another proxy whether a request may pass. The question consists only of headers. It serves
+ * nginx's auth_request, Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and similar clients.
  */
 import type { IncomingMessage } from 'node:http';
 import { GrpcCode, type GrpcStatus, Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
@@ -22,7 +22,7 @@ export function hasPathOfClient(url: string): boolean {
   return url.startsWith(forwardAuthPath) && url.includes('/', forwardAuthPath.length);
 }
 
-/** A profile with its maker of descriptors. */
+/** A profile, and the function that makes its descriptors. */
 export interface ReadyProfile {
   profile: Profile;
   make: DescriptorMaker;
@@ -34,17 +34,17 @@ export interface ForwardAuthOptions {
   onAnswer(answer: ForwardAnswer): void;
   /** Called if a header that a descriptor needs is missing or empty. */
   onMissingHeader(missingHeader: { profile: string; header: string; peer: string }): void;
-  /** Called if there is no such profile for the caller. Most proxies let the request pass then. */
+  /** Called if the caller has no such profile. Most proxies let the request pass in this case. */
   onUnknown(unknown: { peer: string; reason: string }): void;
   /** Called if `onError` decided. */
   onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
 }
 
-/** Marks a request that a limit rejected, which nginx cannot distinguish from other rejections by the status. */
+/** Marks a request that a limit rejected. nginx cannot distinguish it from other rejections by the status. */
 const overLimitHeader = 'X-Weir-Refused';
-/** The longest text in a header: names of rules may be longer. */
+/** The maximum length of a text in a header. Names of rules may be longer. */
 const longestRule = 200;
-/** The most profiles to list if one is missing. */
+/** The maximum number of profiles to list if a profile is missing. */
 const maxNamed = 20;
 
 export class ForwardAuth {
@@ -106,7 +106,7 @@ export class ForwardAuth {
     return sendProblem(call, new ApiProblem(refusedStatus, reason));
   }
 
-  /** Answers without reading the request. */
+  /** Answers before the request is read. */
   #answerExcess(call: HttpCall, profile: Profile): Promise<void> {
     if (this.#options.excess.code() === Code.OK) {
       this.#options.onAnswer('allowed');
@@ -117,8 +117,8 @@ export class ForwardAuth {
   }
 
   /**
-   * Returns a profile. If the caller may not use all profiles, an unknown name gets the same answer as a forbidden one, which would
-   * otherwise reveal names.
+   * Returns a profile. If the caller may not use all profiles, an unknown name gets the same answer as a forbidden one. Otherwise the
+   * answers would reveal names.
    */
   #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
@@ -154,7 +154,7 @@ export class ForwardAuth {
       case GrpcCode.PERMISSION_DENIED:
         throw problemOf(failure);
       case GrpcCode.INVALID_ARGUMENT:
-        // REQUEST_TOO_LARGE=error does not let onError decide. Otherwise a client could get past a limit by the size of its request.
+        // With REQUEST_TOO_LARGE=error, onError does not decide. Otherwise a client could evade a limit by the size of its request.
         onAnswer('too_large');
         throw new ApiProblem(403, failure.message);
       default:
@@ -169,7 +169,7 @@ export class ForwardAuth {
   }
 }
 
-/** The request line of the client, as the proxy repeats it, and the headers. */
+/** The client's request line, which the proxy repeats, and its headers. */
 function headersAndLine({ rawHeaders, method = '', url = '' }: IncomingMessage): string[] {
   const path = url.indexOf('/', forwardAuthPath.length);
   return [...rawHeaders, ':method', method, ...(path === -1 ? [] : [':path', url.slice(path)])];

@@ -1,4 +1,4 @@
-/** The caller of decisions over HTTP: identifies and traces it, and describes it to the service. */
+/** The caller that requests a decision over HTTP: identifies and traces it, and describes it to the service. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   type AdmittedCaller,
@@ -23,12 +23,12 @@ export interface HttpAsker {
   /** Undefined if callers need not authenticate. */
   readonly caller: AdmittedCaller | undefined;
   readonly span: CallSpan | undefined;
-  /** Whether the request exceeds the rate of its caller, and is answered as by a limit that is exceeded. */
+  /** Whether the request exceeds the rate of its caller and is answered as if it exceeded a limit. */
   readonly isExcess?: boolean;
 }
 
 export interface AdmissionOptions {
-  /** Decides which callers may ask. Defaults to all. */
+  /** Decides which callers may request decisions. Defaults to all callers. */
   gate?: CallerGate | undefined;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
@@ -36,7 +36,7 @@ export interface AdmissionOptions {
   timing?: { nowMs(): number; record(durationMs: number): void } | undefined;
 }
 
-/** Admits a caller before the body is read. The span ends with the response and has `route` as its name. */
+/** Admits a caller before the body is read. The span has `route` as its name and ends with the response. */
 export function admitted(
   { request, response }: HttpCall,
   route: string,
@@ -51,7 +51,7 @@ export function admitted(
   return { request, caller, span: beginSpan(request, response, { route, tracer }) };
 }
 
-/** A reply with this end. A request that was canceled is decided and counted like any other. */
+/** Returns a reply that ends with `ends`. A canceled request is decided and counted like any other. */
 export function replyTo<Ends>(
   { request, caller, span }: HttpAsker,
   ends: Ends,
@@ -70,7 +70,7 @@ export function replyTo<Ends>(
   return Object.assign(reply, ends);
 }
 
-/** Converts an error of the service to an answer of `/v1`. The status is never 429, because that is a decision. */
+/** Converts an error of the service to an answer of `/v1`. The status is never 429, because 429 is a decision. */
 export function problemOf({ code, message }: GrpcStatus): ApiProblem {
   switch (code) {
     case GrpcCode.UNAUTHENTICATED:
@@ -96,7 +96,7 @@ export function originOf({ socket }: IncomingMessage): RequestOrigin {
   return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };
 }
 
-/** If there are several headers, Node takes the first unchanged. */
+/** If there are several headers, Node takes the first one unchanged. */
 function authorizationOf({ headersDistinct }: IncomingMessage): string {
   const { authorization: [value = '', ...others] = [] } = headersDistinct;
   return others.length === 0 ? value : severalAuthorizations;
@@ -114,7 +114,7 @@ function connectionOf({ socket }: IncomingMessage): CallerConnection {
   return connection;
 }
 
-/** The span ends with the response. A response that could not be written has its intended status. */
+/** Ends the span with the response. If a response could not be written, the span has the intended status. */
 function beginSpan(
   request: IncomingMessage,
   response: ServerResponse,

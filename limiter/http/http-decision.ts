@@ -1,4 +1,4 @@
-/** A decision for /v1/check or for another proxy, with all details for the answer. */
+/** A decision for /v1/check or for another proxy, with all details of the answer. */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
@@ -16,16 +16,16 @@ export interface HttpDecisionRequest {
   domain: string;
   /** Lists of entries, in their order. */
   descriptors: readonly (readonly Entry[])[];
-  /** Hits of each descriptor: 0 to 2^53 - 1. 0 only reads. */
+  /** The hits of each descriptor: 0 to 2^53 - 1. 0 only reads. */
   hits: number;
 }
 
 /** The decision about one descriptor. */
 export interface DescriptorAnswer {
   code: 'OK' | 'OVER_LIMIT';
-  /** The place of the rule, as elsewhere in /v1. Undefined if no rule matches, or it hides its identity. */
+  /** The place of the rule, in the same form as elsewhere in /v1. Undefined if no rule matches, or if the rule hides its identity. */
   rule: string | undefined;
-  /** The limit that decided. Undefined if none did: no rule matches, it is unlimited, or its counter failed. */
+  /** The limit that decided. Undefined if no limit did: no rule matches, the rule is unlimited, or its counter failed. */
   limit: Limit | undefined;
   used: number | undefined;
   left: number | undefined;
@@ -37,9 +37,9 @@ export interface DescriptorAnswer {
 
 export interface HttpDecision {
   code: 'OK' | 'OVER_LIMIT';
-  /** One per descriptor, in order. */
+  /** The results of the descriptors, in their order. */
   descriptors: DescriptorAnswer[];
-  /** The limit headers of the tightest limit, whatever the settings for RLS answers; on a rejection also Retry-After. */
+  /** The limit headers of the tightest limit, independent of the settings for RLS answers. On a rejection, they include Retry-After. */
   headers: (readonly [name: string, value: string])[];
   /** Undefined: the request is within the bounds. */
   tooLarge?: string;
@@ -48,8 +48,8 @@ export interface HttpDecision {
 }
 
 /**
- * Asks the service as for any other caller: rights in the domain, counts, statistics, and the local cache. A failure is NOT_FOUND for a
- * domain without rules, and UNAVAILABLE if the store fails or no rules are loaded yet.
+ * Asks the service as any other caller does: it applies rights in the domain, counts, statistics, and the local cache. A failure is
+ * NOT_FOUND for a domain without rules, and UNAVAILABLE if the store fails or no rules are loaded yet.
  */
 export type DecideForHttp = (
   question: HttpDecisionRequest,
@@ -92,8 +92,8 @@ function decisionOf(
 }
 
 /**
- * Warnings about hits above 1, which every rule counts. They are often tokens or money, and the same number cannot be right for rules of
- * different units.
+ * Returns warnings about hits above 1, which every rule counts. They are often tokens or money, and the same number cannot be right for
+ * rules with different units.
  */
 function warningsOf(plans: readonly Plan[], hits: number): Pick<HttpDecision, 'warnings'> {
   const mixed = hits > 1 ? mixedUnits(plans.filter((plan) => plan.kind === 'limited')) : undefined;
@@ -126,7 +126,7 @@ function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
   return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
 }
 
-/** The message names only those other domains that the caller may use. */
+/** The message names only other domains that the caller may use. */
 function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
   const usable = domains.filter((one) => caller === undefined || caller.hasDomain(one));
   const meant = meantBy(domain, usable);

@@ -1,6 +1,7 @@
 /**
  * Removes descriptors and entries beyond their maximum numbers from a JSON text before it is parsed, in one pass over its bytes. It only
- * looks at brackets, commas and strings. The parser checks whether the text is JSON and a request, and rejects a list that occurs twice.
+ * looks at brackets, commas and strings. The parser then checks that the text is JSON and a request, and rejects a list that occurs
+ * twice.
  */
 import { markerKeys } from '../decide/marker.ts';
 import type { OversizedDescriptor } from '../decide/messages.ts';
@@ -21,7 +22,7 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 export interface BoundedJson {
-  /** The text without them; the same object if nothing was removed. */
+  /** The text without the removed parts. It is the same object if nothing was removed. */
   readonly json: Uint8Array;
   /** The number of removed descriptors. */
   readonly descriptors: number;
@@ -37,12 +38,12 @@ export function boundedJson(json: Uint8Array, limits: RequestLimits): BoundedJso
 class JsonPass {
   readonly #json: Uint8Array;
   readonly #limits: RequestLimits;
-  /** The open brackets around the position, the outermost first, and the least number of elements in each. */
+  /** The open brackets around the position, the outermost first, and the number of elements that each has at least. */
   readonly #brackets = new Uint8Array(requestDepth + 1);
   readonly #elements = new Uint32Array(requestDepth + 1);
   #depth = 0;
   #position = 0;
-  /** The beginning of the text to remove; 0: nothing. Its end is that of the list at this depth. */
+  /** The start of the text to remove; 0: nothing. The text ends with the list at this depth. */
   #cutFrom = 0;
   #cutDepth = 0;
   readonly #kept: Uint8Array[] = [];
@@ -81,7 +82,7 @@ class JsonPass {
       throw new Error(`the JSON has a list at level ${depth}, where a request has an object`);
     }
     this.#brackets[depth] = bracket;
-    // The next call counts the first element. Whether there is one is not known before a comma or the end.
+    // The next call counts the first element. Until a comma or the end, it is unknown whether there is one.
     this.#elements[depth] = 0;
     this.#another();
   }

@@ -1,4 +1,4 @@
-/** The proto3 JSON of `/json`, with the generated messages. This is not the fast path. */
+/** Implements the proto3 JSON of `/json` with the generated messages. This is not the fast path. */
 import { fromBinary, fromJsonString, type JsonValue, toBinary, toJson } from '@bufbuild/protobuf';
 import {
   RateLimitResponse_Code as Code,
@@ -10,22 +10,22 @@ import { defaultRequestLimits, type RequestLimits } from '../decide/request-boun
 import { encodeRateLimitResponse, oversizedOf } from '../decide/wire-codec.ts';
 import { boundedJson } from './json-bounds.ts';
 
-/** A BOM stays in the text, so the JSON parser rejects it, as in Go. */
+/** A BOM stays in the text, so the JSON parser rejects it, as the Go service does. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * `JSON.parse` rounds long numbers, while proto3 JSON has 64 exact bits, so they become strings. Only this field has such numbers.
- * Quotes inside a JSON string are escaped, so the pattern never matches inside one.
+ * `JSON.parse` rounds long numbers, while proto3 JSON has exact numbers of 64 bits, so they are turned into strings. Only this field has
+ * such numbers. Quotes inside a JSON string are escaped, so the pattern never matches inside a string.
  */
 const longHitsAddend = /("hits(?:A|_a)ddend"\s*:\s*)(\d{16,20})(?=[\s,}])/g;
 
-/** Chosen: after this number of rounds the largest request is as fast as later. */
+/** Chosen: after this number of rounds, the largest request takes no longer than later ones. */
 const warmingRounds = 50;
 let warmed: Promise<void> | undefined;
 
 /**
- * Runs the codec, once in a process, until it is compiled. Otherwise the first large request would block others for 2 to 3 times as
- * long. Other work runs between two steps, each of which takes less than a millisecond except for the first few.
+ * Runs the codec once in a process until it is compiled. Otherwise the first large request would block others for 2 to 3 times as long.
+ * Other work can run between two steps. Each step takes less than a millisecond, except for the first few.
  */
 export function warmJsonCodec(): Promise<void> {
   warmed ??= warm();
@@ -45,7 +45,7 @@ async function warm(): Promise<void> {
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** Messages with all possible fields. */
+/** Messages with all fields set. */
 function commonMessages(): { request: Uint8Array; response: Uint8Array } {
   const entries = new Array(4).fill({ key: 'key', value: 'value' });
   const limit = { requestsPerUnit: 5, unit: 'MINUTE' };
@@ -69,7 +69,7 @@ function commonMessages(): { request: Uint8Array; response: Uint8Array } {
   };
 }
 
-/** Returns the request's encoded bytes, without descriptors and entries beyond their bounds, or why it is rejected. */
+/** Returns the request's encoded bytes, without descriptors and entries beyond their bounds, or the reason why it is rejected. */
 export function requestFromJson(
   body: Uint8Array,
   limits: RequestLimits,
@@ -89,7 +89,7 @@ export function requestFromJson(
   }
 }
 
-/** @throws if the bytes are not a response, or one without a decision */
+/** @throws if the bytes are not a response, or are a response without a decision */
 export function responseToJson(wire: Uint8Array): { overLimit: boolean; text: string } {
   const message = fromBinary(RateLimitResponseSchema, wire);
   if (message.overallCode !== Code.OK && message.overallCode !== Code.OVER_LIMIT) {
@@ -106,7 +106,10 @@ export function responseToJson(wire: Uint8Array): { overLimit: boolean; text: st
   };
 }
 
-/** The Go service writes fields in the order of their declaration. Ours are in the order of their numbers, which differs in one place. */
+/**
+ * The Go service writes fields in the order of their declaration. This codec writes them in the order of their numbers, which differs in
+ * one place.
+ */
 function nameFirst(key: string, value: JsonValue): JsonValue {
   if (key !== 'currentLimit') return value;
   const { name, ...rest } = value as Record<string, JsonValue>;

@@ -14,10 +14,10 @@ import type { TooLargeRequests } from '../service/over-without-limit.ts';
 import type { ShouldRateLimit } from '../service/should-rate-limit.ts';
 import { type AdmissionOptions, admitted, type HttpAsker, originOf, replyTo } from './http-asker.ts';
 
-/** Chosen: the time for which the unwanted rest of a body is received. */
+/** Chosen: how long the limiter receives the unwanted rest of a body. */
 const discardMs = 2_000;
 
-/** Loads the codec later, because its library takes long to load and gRPC calls do not need it. */
+/** Loads the codec only when it is needed, because its library takes long to load and gRPC calls do not need it. */
 export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
   return import('./json-codec.ts');
 }
@@ -49,7 +49,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   if (body.kind === 'tooManyPieces') {
-    // The rest of the body would be as expensive, so it is not received.
+    // Receiving the rest of the body would be as expensive, so the limiter does not receive it.
     response.setHeader('Connection', 'close');
     const detail = `the body arrives in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`;
     sendError(response, 400, 'Bad Request', detail);
@@ -77,7 +77,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   else sendDecision(response, responseToJson(outcome.message));
 }
 
-/** `tooLarge`: why the request exceeds a bound. */
+/** `tooLarge`: the reason why the request exceeds a bound. */
 type Outcome = ({ message: Uint8Array } | { status: GrpcStatus }) & { tooLarge?: string | undefined };
 
 function ask(
@@ -116,7 +116,7 @@ function sendDecision(
   response.end(text);
 }
 
-/** Writes the common part of all 429 answers to a request beyond a bound. The reason is in the header of errors. */
+/** Writes the headers that all 429 answers to requests beyond a bound share. The reason is in the header of errors. */
 export function writeTooLarge(response: ServerResponse, reason: string): void {
   response.setHeader('Retry-After', retryAfterSeconds);
   writeDetail(response, reason);
@@ -138,7 +138,7 @@ async function answerTooLarge(
   sendDecision(response, responseToJson(encodeRateLimitResponse(answer)));
 }
 
-/** Answers without the rest of the body. */
+/** Answers before the rest of the body is received. */
 async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEndpointOptions): Promise<void> {
   const detail = `the body is longer than ${maxBodyBytes} bytes`;
   const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
@@ -201,7 +201,7 @@ export async function rejectAtOnce(
   else await rejectUnread(call, { status, text, detail });
 }
 
-/** Sends the answer at once. The response ends when the sender has, because it may not read before it has sent everything. */
+/** Sends the answer at once. The response ends only when the sender has finished, because some senders read nothing before that. */
 async function rejectUnread(
   { request, response, memory }: HttpCall,
   { status, text, detail }: JsonErrorReply,

@@ -36,7 +36,7 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointO
   connections?: HttpConnectionsOptions | undefined;
   /** Defaults to plain text. */
   tls?: HttpTls | undefined;
-  /** Undefined: requests may name any host. Probes always may. */
+  /** The host names that requests may use. Undefined: requests may name any host. Probes always may. */
   hosts?: CheckedHosts | undefined;
   /** How long requests may continue at shutdown before they are ended. */
   closeGraceMs: number;
@@ -62,7 +62,7 @@ export interface CheckedHosts {
 export interface HttpTls extends TlsFiles {
   /** The DNS name or IP address that the certificate must contain. */
   clientName?: string;
-  /** The names of the settings in messages, in addition to the paths of the files. */
+  /** The names of the settings, which messages show in addition to the paths of the files. */
   fileSettings: TlsFileSettings;
   timers: Timers;
   listener: HttpTlsListener;
@@ -103,7 +103,8 @@ export class ApiListener implements HttpListener {
     this.#server = server;
     try {
       const bound = await server.listen(address);
-      // Loads after the caller has the port, and before the first request. An error occurs again with that request.
+      // Starts to load the codec after the port is open, and before the first request. If loading fails, the error occurs again with that
+      // request.
       setImmediate(() =>
         loadJsonCodec()
           .then(({ warmJsonCodec }) => warmJsonCodec())
@@ -184,13 +185,13 @@ export class ApiListener implements HttpListener {
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.#apiPaths.join(', ')}`);
   }
 
-  /** The name in spans: a known route, not the path of the request. */
+  /** Returns the route for spans: a known route, not the path of the request. */
   #routeOf(path: string): string {
     if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
     return this.#apiPaths.includes(path) ? path : '/v1';
   }
 
-  /** Rejects a caller. A request for a decision may be answered as by a limit. */
+  /** Rejects a caller. A caller that exceeds its rate may get the answer of an exceeded limit. */
   async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRejection): Promise<void> {
     const { target, request } = call;
     if (caller !== undefined && target.path === '/v1/check')
@@ -200,7 +201,7 @@ export class ApiListener implements HttpListener {
     throw problemOf(refused);
   }
 
-  /** Returns why the host that the request names is not served. */
+  /** Returns the reason why the requested host is not served. */
   #hostProblem({ headers, socket }: IncomingMessage): string | undefined {
     const { hosts } = this.#options;
     const problem = hosts && hostProblem(headers.host, hosts.own);
@@ -208,7 +209,7 @@ export class ApiListener implements HttpListener {
     return problem;
   }
 
-  /** The problem with the certificate of a caller, or that it has none. */
+  /** Returns the problem with the certificate of a caller, including a missing certificate. */
   #certificateProblem({ socket }: IncomingMessage): string | undefined {
     const { tls } = this.#options;
     if (tls?.clientCaFile === undefined) return undefined;

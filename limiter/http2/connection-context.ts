@@ -6,14 +6,14 @@ import { ResponseWriter } from './response-writer.ts';
 import { ClosedBy, type Http2Stream, StreamState, StreamTable } from './stream-table.ts';
 import { enhanceYourCalmError } from './violation.ts';
 
-/** The shared state of the parts of one connection: its streams, its output, the time, and the rest of its allowances. */
+/** The state that the parts of a connection share: its streams, its output, the time, and the rest of its allowances. */
 export class ConnectionContext {
   readonly limits: Http2Limits;
   readonly handler: RequestHandler;
   readonly output = new OutputBuffer();
   readonly streams: StreamTable;
   readonly writer: ResponseWriter;
-  /** The time of the last bytes or tick. */
+  /** The time of the last receive or tick. */
   nowMs: number;
   /** The stream identifier of the last GOAWAY: streams above it are not served. */
   lastServedId = largest31;
@@ -35,13 +35,13 @@ export class ConnectionContext {
     this.writer = new ResponseWriter({ peer, output: this.output, streams: this.streams, onWritten });
   }
 
-  /** @throws ConnectionError if the peer sends control frames and little useful beside them */
+  /** @throws ConnectionError if the peer sends too many control frames in relation to useful ones */
   spendControl(cost: number): void {
     if (this.#controlFrames.spend(cost, this.nowMs, this.writer.served)) return;
     throw enhanceYourCalmError('control_flood');
   }
 
-  /** @throws ConnectionError if the peer resets too many streams that it just opened, or whose request it never ended */
+  /** @throws ConnectionError if the peer resets too many streams shortly after opening them, or before their request is complete */
   spendReset(stream: Http2Stream, wasUnfinished: boolean): void {
     if (!wasUnfinished && this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
     if (this.#rapidResets.spend(1, this.nowMs, this.writer.served)) return;
@@ -68,9 +68,9 @@ export class ConnectionContext {
     else this.abort(stream, code, ClosedBy.SERVER_RESET);
   }
 
-  /** Ends a stream that waits for its peer, after its handler may have answered it. */
+  /** Ends a stream that waits for its peer, after its handler had the chance to answer it. */
   shed(stream: Http2Stream): void {
-    // A peer to which this happens again and again loses its connection.
+    // A peer whose streams are ended repeatedly loses its connection.
     this.spendProvocation();
     if (stream.isOpen) this.handler.onShed?.(stream);
     if (stream.state !== StreamState.CLOSED) this.resetStream(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
@@ -85,7 +85,7 @@ export class ConnectionContext {
     this.streams.close(stream, how);
   }
 
-  /** Aborts what only the peer could end: requests that are not complete, and answers that have no end. */
+  /** Aborts everything that only the peer could end: requests that are not complete, and answers without an end. */
   peerEnded(): void {
     for (const stream of this.streams.values()) {
       if (stream.state === StreamState.OPEN || (stream.answerIsStream && stream.isOpen)) {
@@ -101,7 +101,7 @@ export class ConnectionContext {
       try {
         this.abort(stream, code, ClosedBy.SERVER_RESET);
       } catch {
-        // The handlers of the other streams must be notified nevertheless.
+        // The handlers of the other streams must be notified even if one of them throws.
       }
     }
   }

@@ -19,7 +19,7 @@ import type { Transport } from './request-handler.ts';
 import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
 
-/** The payloads of the server's two PINGs, which distinguish their answers. */
+/** The payloads of the server's two PINGs, which distinguish the peer's answers. */
 const drainPing = Buffer.from('weir.end');
 const keepalivePing = Buffer.from('weir.ask');
 
@@ -107,8 +107,8 @@ export class Http2Connection {
   }
 
   /**
-   * The bytes that the connection holds until the peer acts: ends its requests, header sections and frames, and takes answers. Output
-   * that waits for a full socket counts from the next tick on, because most of it is written by then.
+   * The bytes that the connection holds until the peer acts, that is, until it ends its requests, header sections and frames, and reads
+   * answers. Output that waits for a full socket counts from the next tick on, because most of it is written by then.
    */
   get bufferedBytes(): number {
     if (this.#phase === Phase.CLOSED) return 0;
@@ -144,8 +144,8 @@ export class Http2Connection {
   }
 
   /**
-   * Called when the peer sends no more. Requests that are not complete never will be, and answers without an end have lost their reader;
-   * the others are still sent.
+   * Called when the peer sends no more. Incomplete requests stay incomplete, and answers without an end have lost their reader. Other
+   * answers are still sent.
    */
   peerEnded(): void {
     if (this.#phase === Phase.CLOSED) return;
@@ -158,12 +158,12 @@ export class Http2Connection {
     }
   }
 
-  /** Called when the transport is gone. */
+  /** Called when the transport is closed. */
   lost(): void {
     if (this.#phase !== Phase.CLOSED) this.#close(ErrorCode.CANCEL);
   }
 
-  /** Called when the transport takes bytes again. */
+  /** Called when the transport accepts bytes again. */
   onDrain(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#flushScheduled = false;
@@ -187,8 +187,9 @@ export class Http2Connection {
   }
 
   /**
-   * Frees memory by ending what has waited longest for the peer. This is a stream; or the connection, if a header section, a frame or
-   * unread answers wait longer, or if only the owner holds bytes of it (`isMoreUnread`). Returns false if there is nothing to end.
+   * Frees memory by ending the part of the connection that has waited longest for the peer. This is usually a stream. The whole
+   * connection ends if a header section, a frame or unread answers wait longer, or if only the owner holds bytes of it (`isMoreUnread`).
+   * Returns false if there is nothing to end.
    */
   shed(isMoreUnread = false): boolean {
     if (this.#phase === Phase.CLOSED) return false;
@@ -222,7 +223,7 @@ export class Http2Connection {
     if (this.#phase === Phase.SETTINGS || this.#phase === Phase.OPEN) this.#announceDrain();
   }
 
-  /** Drains a connection that reached its maximum age. A peer that has not begun yet is late for that, too, and loses its connection. */
+  /** Drains a connection that reached its maximum age. If the peer has not begun yet, the connection ends at once. */
   ageOut(): void {
     if (this.#phase <= Phase.SETTINGS) this.#fail(ErrorCode.PROTOCOL_ERROR, 'preface_timeout');
     else this.drain();
@@ -314,7 +315,7 @@ export class Http2Connection {
     this.#written();
   }
 
-  /** Serves the remaining streams to their end, after the peer's GOAWAY. */
+  /** Serves the remaining streams until they end, after the peer's GOAWAY. */
   #goOnlyOn(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#phase = Phase.GOING;
@@ -362,7 +363,10 @@ export class Http2Connection {
     if (this.#phase === Phase.GOING && !this.#receiving && this.openStreams === 0) this.#finish();
   }
 
-  /** Closes the connection when everything is sent, except the last GOAWAY if the peer's own began the end. RFC 9113, section 6.8. */
+  /**
+   * Closes the connection when everything is sent. The last GOAWAY is omitted if the peer's own GOAWAY began the end. RFC 9113, section
+   * 6.8.
+   */
   #finish(): void {
     const { streams, output, lastServedId } = this.#context;
     if (this.#phase === Phase.GOING && lastServedId === largest31 && !this.#peerHasEnded) {

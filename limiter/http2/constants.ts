@@ -51,7 +51,7 @@ export const largest31 = 0x7fff_ffff;
 /** The size of the dynamic table, which the server does not change. RFC 9113, section 6.5.2. */
 export const initialHeaderTableBytes = 4096;
 
-/** Reasons for the end of a stream or a connection. RFC 9113, section 7. */
+/** Error codes for the end of a stream or a connection. RFC 9113, section 7. */
 export const ErrorCode = {
   NO_ERROR: 0x0,
   PROTOCOL_ERROR: 0x1,

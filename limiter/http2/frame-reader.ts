@@ -1,6 +1,5 @@
 /**
- * Cuts a stream of bytes into frames. Frames of requests go to the request reader, and all others are
- * handled here.
+ * Splits a stream of bytes into frames. Frames of requests go to the request reader, and all others are handled here.
  *
  *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
  */
@@ -37,15 +36,15 @@ export interface FrameSink {
 
 const nothing = new Uint8Array(0);
 
-/** Chosen: the first buffer for a frame that is cut, including its header. Most requests fit. */
+/** Chosen: the size of the first buffer for a frame that is split, including its header. Most requests fit. */
 const firstRoomBytes = 512;
 
 /**
- * RFC 9113, section 4.1. A frame that arrives in one piece is passed on without a copy. A frame that is cut is gathered in a buffer,
- * which grows with the received bytes and is never larger than the largest frame.
+ * RFC 9113, section 4.1. A frame that arrives in one piece is passed on without a copy. A frame that is split is gathered in a buffer.
+ * The buffer grows with the received bytes and is never larger than the largest frame.
  */
 export class FrameReader {
-  /** The bytes of the frame that is not complete, or of its header. Read-only. */
+  /** The bytes of the incomplete frame, or of its header. Read-only. */
   partial: Uint8Array = nothing;
   readonly #sink: FrameSink;
   #gathered = 0;
@@ -56,7 +55,7 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** The number of the frame that is not complete, since frames are counted. 0: none. */
+  /** The number of the incomplete frame among all frames that were split; 0: none. */
   get unfinishedFrame(): number {
     return this.#gathered > 0 ? this.#cuts : 0;
   }
@@ -77,7 +76,7 @@ export class FrameReader {
     if (at < bytes.length) this.#keep(bytes, at);
   }
 
-  /** Completes the frame that was cut. Returns the offset of the next one, or -1 if no more can be read. */
+  /** Completes the frame that was split. Returns the offset of the next one, or -1 if no more can be read. */
   #gather(bytes: Uint8Array, offset: number): number {
     let at = offset;
     for (;;) {
@@ -122,7 +121,7 @@ function payloadLength(bytes: Uint8Array, at: number): number {
   return length;
 }
 
-/** Recognizes the client's preface, wherever it is cut. RFC 9113, section 3.4. */
+/** Recognizes the client's preface, regardless of how it is split. RFC 9113, section 3.4. */
 export class PrefaceReader {
   #matched = 0;
 
@@ -130,7 +129,7 @@ export class PrefaceReader {
     return this.#matched === clientPreface.length;
   }
 
-  /** Returns the offset of the end of the preface in `bytes`, or -1 if they are something else. */
+  /** Returns the offset of the end of the preface in `bytes`, or -1 if they are not a preface. */
   read(bytes: Uint8Array): number {
     let at = 0;
     for (; at < bytes.length && this.#matched < clientPreface.length; at++) {
@@ -141,7 +140,7 @@ export class PrefaceReader {
   }
 }
 
-/** SETTINGS_HEADER_TABLE_SIZE and SETTINGS_MAX_FRAME_SIZE keep their initial values. */
+/** SETTINGS_HEADER_TABLE_SIZE and SETTINGS_MAX_FRAME_SIZE have their initial values. */
 export function writeServerPreface(output: OutputBuffer, limits: Http2Limits): void {
   writeSettings(output, [
     [Setting.MAX_CONCURRENT_STREAMS, limits.maxConcurrentStreams],
@@ -179,7 +178,7 @@ export class FrameDispatch implements FrameSink {
     this.requests = new RequestReader(context);
   }
 
-  /** @throws ConnectionError, HpackError and what a handler throws */
+  /** @throws ConnectionError, HpackError and any error of a handler */
   onFrame(bytes: Uint8Array, at: number, end: number): boolean {
     const type = bytes[at + 3] as number;
     const flags = bytes[at + 4] as number;
@@ -309,9 +308,9 @@ export class FrameDispatch implements FrameSink {
 }
 
 /**
- * Applies those of the peer's SETTINGS that concern a server's sending, in their order (RFC 9113, sections 6.5.2 and 6.5.3).
- * MAX_FRAME_SIZE is only checked, because the server never sends frames larger than the initial size. Of several initial windows only
- * the last changes the streams, because each change is a pass over all of them.
+ * Applies the peer's SETTINGS that affect what a server sends, in their order (RFC 9113, sections 6.5.2 and 6.5.3). MAX_FRAME_SIZE is
+ * only checked, because the server never sends frames larger than the initial size. Of several initial windows only the last changes the
+ * streams, because each change is a pass over all of them.
  * @throws ConnectionError
  */
 function applySettings(writer: ResponseWriter, bytes: Uint8Array, start: number, end: number): void {

@@ -94,15 +94,15 @@ function writeNumberFrame(output: OutputBuffer, type: number, streamId: number, 
 }
 
 /**
- * Gathers the output of a connection until it is handed over in one piece. Bytes that were handed over never change: later ones follow
- * behind them in the same slab, or in a new one.
+ * Gathers the output of a connection until it is handed over in one piece. Bytes that were handed over never change: later bytes follow
+ * them in the same slab, or in a new one.
  */
 const firstSlabBytes = 4096;
 const largestSlabBytes = 65_536;
 const none = Buffer.alloc(0);
 
 export class OutputBuffer {
-  /** The slab. Write from `end`, after `reserve`. */
+  /** The current slab. Write from `end` on, after `reserve`. */
   bytes: Buffer = none;
   /** The end of the gathered bytes; the writer moves it. */
   end = 0;
@@ -130,7 +130,7 @@ export class OutputBuffer {
     return taken;
   }
 
-  /** Called now and then. Frees the slab of a connection that wrote nothing since the last call. */
+  /** Called from time to time. Frees the slab of a connection that has written nothing since the last call. */
   rest(): void {
     if (this.#idle && this.length === 0) {
       this.bytes = none;
@@ -155,21 +155,21 @@ export class OutputBuffer {
 export interface OutputPumpOptions {
   output: OutputBuffer;
   transport: Transport;
-  /** Reading from the peer pauses if more bytes than this wait. */
+  /** Reading from the peer pauses if more than this number of bytes wait. */
   pauseQueuedBytes: number;
-  /** Called when a written piece waits for the peer. */
+  /** Called when a written piece of output waits for the peer. */
   onStalled: () => void;
 }
 
-/** Chosen: pieces are so small that a slow peer takes them one by one, which shows its progress. */
+/** Chosen: pieces are so small that a slow peer reads them one by one, which shows its progress. */
 const pieceBytes = 65_536;
 
-/** Hands the gathered bytes to the transport as fast as the peer takes them. */
+/** Hands the gathered bytes to the transport as fast as the peer reads them. */
 export class OutputPump {
   /** Whether the transport waits for the peer. */
   isBlocked = false;
   readonly #options: OutputPumpOptions;
-  /** The piece that the transport has and could not write yet. */
+  /** The piece that was handed to the transport and could not be written yet. */
   #handedBytes = 0;
   #paused = false;
 
@@ -198,7 +198,7 @@ export class OutputPump {
     }
   }
 
-  /** Called when the transport takes bytes again. */
+  /** Called when the transport accepts bytes again. */
   drained(): void {
     this.isBlocked = false;
     this.write();
@@ -207,7 +207,7 @@ export class OutputPump {
     this.#options.transport.resume();
   }
 
-  /** Writes all that is left, whether or not the peer takes it yet. */
+  /** Writes all remaining bytes, even if the peer does not read them yet. */
   writeRest(): void {
     const bytes = this.#options.output.take();
     if (bytes !== undefined) this.#options.transport.write(bytes);

@@ -1,9 +1,9 @@
-/** The limits that the server sets for a peer, and their checks over time. */
+/** The limits that the server sets for a peer, and the checks of their times. */
 import { ErrorCode } from './constants.ts';
 import type { RequestHandler, Transport } from './request-handler.ts';
 import type { ViolationReason } from './violation.ts';
 
-/** An allowance that one kind of event spends. Useful work and, slowly, time restore it. */
+/** An allowance that one kind of event spends. Useful work restores it, and so, slowly, does time. */
 export interface BudgetLimits {
   /** The amount that may be spent at once. */
   burst: number;
@@ -17,31 +17,34 @@ export interface BudgetLimits {
 export interface Http2Limits {
   /** SETTINGS_MAX_CONCURRENT_STREAMS: more streams are rejected. */
   maxConcurrentStreams: number;
-  /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, because a peer may use that before it receives the setting. */
+  /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, because a peer may use this window before it receives the setting. */
   streamWindowBytes: number;
   /** The connection's receive window, at least 65,535. */
   connectionWindowBytes: number;
-  /** The sum of incomplete request bodies of a connection. A stream that exceeds it is reset. */
+  /** The maximum size of all incomplete request bodies of a connection. A stream that exceeds it is reset. */
   maxBufferedBytes: number;
   /** SETTINGS_MAX_HEADER_LIST_SIZE: a larger request is answered with 431. RFC 9113, section 10.5.1. */
   maxHeaderListBytes: number;
-  /** Compressed bytes of one header section. A connection that exceeds it ends. */
+  /** The maximum size of one compressed header section. A connection that exceeds it ends. */
   maxHeaderBlockBytes: number;
-  /** CONTINUATION frames of one header section. */
+  /** The maximum number of CONTINUATION frames in one header section. */
   maxContinuationFrames: number;
   /** SETTINGS, PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, empty DATA, unknown frames, frames on closed streams. */
   controlFrames: BudgetLimits;
   /** Streams that the peer resets within `rapidResetMs` after it opened them, or before their request is complete. */
   rapidResets: BudgetLimits;
-  /** A call that is canceled after this time is an expired deadline, not an attack. */
+  /** A call that is canceled after this time had an expired deadline, and is not an attack. */
   rapidResetMs: number;
-  /** Streams that the server must reset or reject for a fault of the peer. */
+  /** Streams that the server must reset or reject because of a fault of the peer. */
   provokedResets: BudgetLimits;
-  /** Answers that wait for a full socket: above it, reading pauses. Answers that wait for windows: above it, new requests are rejected. */
+  /**
+   * The maximum size of answers that wait for the peer. If they wait for a full socket, reading pauses. If they wait for windows, new
+   * requests are rejected.
+   */
   pauseQueuedBytes: number;
-  /** Answers that wait for either. A connection that exceeds it ends. */
+  /** The maximum size of answers that wait for a socket or for windows. A connection that exceeds it ends. */
   maxQueuedBytes: number;
-  /** The longest time that answers may wait without any progress. */
+  /** The maximum time for which answers may wait without progress. */
   slowReaderMs: number;
   /** The time from the connection's start to the client's preface and SETTINGS. */
   prefaceTimeoutMs: number;
@@ -52,9 +55,9 @@ export interface Http2Limits {
    * ends the connection. A stream of messages may take any time.
    */
   requestTimeoutMs: number;
-  /** The longest time without any stream. `Infinity`: no limit. */
+  /** The maximum time without any stream. `Infinity`: no limit. */
   idleTimeoutMs: number;
-  /** The time without a byte from the peer after which it is sent a PING. `Infinity`: never. */
+  /** The time without a byte from the peer after which the server sends it a PING. `Infinity`: never. */
   keepaliveMs: number;
   keepaliveTimeoutMs: number;
   /**
@@ -64,9 +67,9 @@ export interface Http2Limits {
   drainPingMs: number;
 }
 
-/** The measured memory of a stream whose request is not complete, with all that belongs to it. */
+/** The measured memory of a stream with an incomplete request, including everything that belongs to it. */
 export const openStreamBytes = 1024;
-/** The memory of an answer that waits for windows, besides its bytes. It includes the stream. */
+/** The memory of an answer that waits for windows, in addition to its bytes. It includes the stream. */
 export const waitingAnswerBytes = 1536;
 
 export const defaultHttp2Limits: Http2Limits = {
@@ -99,33 +102,33 @@ export type Reaction = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: V
 export interface ConnectionFacts {
   nowMs: number;
   openStreams: number;
-  /** The time at which the last of them closed. */
+  /** The time at which the last stream closed. */
   emptySinceMs: number;
   /** Whether the transport waits for the peer. */
   blocked: boolean;
-  /** The size of bodies that wait for windows; the next field counts the pieces of them that were sent. */
+  /** The size of bodies that wait for windows. The next field counts the pieces of these bodies that were sent. */
   queuedBytes: number;
   sentFromQueues: number;
   /** The time at which the current header section began. `Infinity`: there is none. */
   sectionSinceMs: number;
-  /** The number of the incomplete frame. 0: none. */
+  /** The number of the incomplete frame; 0: none. */
   unfinishedFrame: number;
 }
 
 /** A time that never comes. */
 export const never = Number.POSITIVE_INFINITY;
 
-/** Returns a reaction to facts and the time. Pure. */
+/** Determines the server's reaction to the facts and the time. Pure. */
 export class ConnectionWatch {
   readonly #limits: Http2Limits;
   readonly #startedMs: number;
-  /** Whether the peer's SETTINGS arrived. */
+  /** Whether the peer's SETTINGS have arrived. */
   prefaceIsOver = false;
   /** The time at which our SETTINGS were sent, until they are acknowledged. */
   settingsSentMs = never;
   /** The time of the last bytes. */
   receivedMs: number;
-  /** The time since which the transport takes nothing. */
+  /** The time since which the transport has accepted nothing. */
   stalledMs = never;
   /** The time at which the first step of a graceful shutdown began, until its second step. */
   drainStartedMs = never;
@@ -197,7 +200,7 @@ export class ConnectionWatch {
   }
 }
 
-/** The rest of one allowance. */
+/** The rest of an allowance. */
 export class Budget {
   readonly #limits: BudgetLimits;
   #left: number;
@@ -210,7 +213,7 @@ export class Budget {
     this.#refilledMs = nowMs;
   }
 
-  /** Returns false if the allowance is used up. `served` counts the answers that restore it. */
+  /** Returns false if the allowance is used up. `served` is the number of answers, which restore it. */
   spend(cost: number, nowMs: number, served: number): boolean {
     const { burst, perRequest, perSecond } = this.#limits;
     const passedMs = Math.max(0, nowMs - this.#refilledMs);
@@ -225,7 +228,7 @@ export class Budget {
 export interface Http2ConnectionOptions {
   handler: RequestHandler;
   transport: Transport;
-  /** The peer, as passed to the handler. */
+  /** The peer, which the handler gets. */
   peer?: unknown;
   limits: Http2Limits;
   nowMs: number;
@@ -235,7 +238,7 @@ export interface Http2ConnectionOptions {
   onViolation(reason: ViolationReason, error?: unknown): void;
   /** Called when a request that was not complete in time was reset. */
   onUnfinishedRequest?(): void;
-  /** Called when `shed` ended a request. */
+  /** Called when `shed` has ended a request. */
   onShed?(): void;
   /** Called when `bufferedBytes` has changed: at most once for each `flush`, and again after a call of `shed`. */
   onBufferedBytes?(bufferedBytes: number): void;

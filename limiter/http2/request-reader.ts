@@ -19,11 +19,11 @@ import {
 
 const priorityBytes = 5;
 
-/** The position of the block in a HEADERS frame (RFC 9113, section 6.2), without the fields in front of it and the padding behind it. */
+/** The position of the block in a HEADERS frame (RFC 9113, section 6.2), without the fields before it and the padding after it. */
 export interface BlockPlace {
   start: number;
   end: number;
-  /** RFC 7540, section 5.3.1: an error if the peer sends priorities. */
+  /** RFC 7540, section 5.3.1: a stream must not depend on itself. */
   dependsOnItself: boolean;
 }
 
@@ -101,7 +101,7 @@ export const noLength = -1;
 /** The result of checking a malformed section. */
 export const malformed = -2;
 
-/** Chosen: the part of a connection's last request that is kept to check the next one faster. Most requests are shorter. */
+/** Chosen: the maximum size of a request that is stored to check the next one faster. Most requests are shorter. */
 const maxReusedBytes = 4096;
 
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
@@ -189,7 +189,7 @@ function isRegularField(name: string, value: string): boolean {
   return name !== 'te' || value === 'trailers';
 }
 
-/** RFC 9113, section 8.3.1: each occurs once, none is unknown, none is missing; section 8.5 for CONNECT. */
+/** RFC 9113, section 8.3.1: each pseudo-header field occurs once, none is unknown, and none is missing. Section 8.5 for CONNECT. */
 function hasPseudoFields(fields: HeaderFields): boolean {
   const found: (string | undefined)[] = [undefined, undefined, undefined, undefined];
   for (let at = 0; at < fields.length; at += 2) {
@@ -209,12 +209,12 @@ function hasPseudoFields(fields: HeaderFields): boolean {
 const tooLarge: HeaderFields = [':status', '431'];
 
 export class RequestReader {
-  /** The header section that is not complete. Only its CONTINUATION may follow. */
+  /** The incomplete header section. Only its CONTINUATION frames may follow. */
   block: HeaderBlock | undefined = undefined;
   readonly #context: ConnectionContext;
   readonly #decoder: HpackDecoder;
   readonly #requestFields = new RequestFields();
-  /** Bytes of all streams that were received, including padding, and not yet credited by WINDOW_UPDATE. */
+  /** The bytes of all streams that were received, including padding, and that WINDOW_UPDATE has not yet credited. */
   #uncreditedBytes = 0;
 
   constructor(context: ConnectionContext) {
@@ -267,7 +267,7 @@ export class RequestReader {
       to = end - (bytes[start] as number);
       if (to < from) throw protocolError();
     }
-    // DATA counts against the window whatever happens to its stream. RFC 9113, section 6.9.
+    // DATA counts against the window regardless of its stream. RFC 9113, section 6.9.
     this.#uncreditedBytes += end - start;
     if (2 * this.#uncreditedBytes >= limits.connectionWindowBytes) this.#creditConnection();
     if (stream === undefined) this.#lateData(id, (flags & Flag.END_STREAM) !== 0);
@@ -346,7 +346,7 @@ export class RequestReader {
     this.#context.handler.onRequest(stream, fields, endStream);
   }
 
-  /** Rejects a stream. Too many streams are not a fault of the peer before it has acknowledged how many are allowed. */
+  /** Rejects a stream. Too many streams are not a fault of the peer before it has acknowledged the allowed number. */
   #refuse(id: number): void {
     const { settingsAcknowledged, writer, limits } = this.#context;
     if (settingsAcknowledged || writer.queuedBytes > limits.pauseQueuedBytes) {
@@ -422,7 +422,7 @@ export class RequestReader {
     if (data.length > 0) handler.onData(stream, data, false);
   }
 
-  /** Credits received bytes together, once half of the window is used. Input is consumed at once. */
+  /** Credits the received bytes in one frame, once half of the window is used. Input is consumed at once. */
   #creditConnection(): void {
     if (this.#uncreditedBytes > this.#context.limits.connectionWindowBytes) throw flowControlError();
     writeWindowUpdate(this.#context.output, 0, this.#uncreditedBytes);
@@ -454,8 +454,8 @@ export class RequestReader {
   }
 
   /**
-   * Handles a frame that was sent before the server's reset arrived. The end of a request costs nothing, since it comes once and the
-   * reset was paid for.
+   * Handles a frame that was sent before the server's reset arrived. The end of a request costs nothing, because it arrives once, and the
+   * reset was already paid for.
    */
   #restOfReset(id: number, endStream: boolean): void {
     if (endStream) this.#context.streams.closed.requestEnded(id);
@@ -463,7 +463,7 @@ export class RequestReader {
   }
 }
 
-/** Resets requests of one connection that were not completed in time. Each holds a stream and the received part of its body. */
+/** Resets requests of a connection that were not completed in time. Each of them holds a stream and the received part of its body. */
 export class UnfinishedRequests {
   readonly #context: ConnectionContext;
   readonly #onReset: () => void;
@@ -475,7 +475,7 @@ export class UnfinishedRequests {
     this.#onReset = onReset;
   }
 
-  /** Gives incomplete requests `drainPingMs` from now on. */
+  /** Gives incomplete requests `drainPingMs` to complete from now on. */
   drainStarted(nowMs: number): void {
     this.#drainStartedMs = nowMs;
   }

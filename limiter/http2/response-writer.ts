@@ -21,7 +21,7 @@ import {
 } from './stream-table.ts';
 
 /**
- * The header sections of the last response, which the next one usually repeats, and their bytes, which are valid until the table
+ * The header sections of the last response, which the next one usually repeats, and their bytes. The bytes are valid until the table
  * changes.
  */
 interface KnownSections {
@@ -36,10 +36,10 @@ interface KnownSections {
 const noFields: HeaderFields = [];
 const noBytes = new Uint8Array(0);
 
-/** Chosen: the most PINGs that a peer may leave unanswered. */
+/** Chosen: the maximum number of PINGs that a peer may leave unanswered. */
 const maxProbes = 1_000;
 
-/** Chosen: longer frames are not kept. The frame of a typical response has 12 bytes. */
+/** Chosen: longer frames are not stored. The frame of a typical response has 12 bytes. */
 const maxKnownBytes = 64;
 
 /**
@@ -75,7 +75,7 @@ export class ResponseWriter implements StreamWriter {
     peer: unknown;
     output: OutputBuffer;
     streams: StreamTable;
-    /** Called when output was gathered, or has to wait. */
+    /** Called when output was gathered, or when it has to wait. */
     onWritten: () => void;
   }) {
     this.peer = options.peer;
@@ -183,7 +183,7 @@ export class ResponseWriter implements StreamWriter {
     this.#onWritten();
   }
 
-  /** Sends a PING behind everything written before. */
+  /** Sends a PING after everything that was written before. */
   probe(onAnswer: () => void): boolean {
     this.#probes ??= new Map();
     if (this.#probes.size >= maxProbes) return false;
@@ -245,8 +245,8 @@ export class ResponseWriter implements StreamWriter {
   }
 
   /**
-   * Keeps the HEADERS frames of the response written last. The positions are those of the first frame's begin and end and of the second
-   * frame's begin; the second one ends at the end of the output.
+   * Stores the HEADERS frames of the response that was written last. The positions are the start and end of the first frame, and the
+   * start of the second frame, which ends at the end of the output.
    */
   #know(
     fields: HeaderFields,
@@ -316,7 +316,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   /**
-   * Called when END_STREAM was sent. If the request is not complete, the peer learns that the rest is not read. RFC 9113, section 8.1.
+   * Called when END_STREAM was sent. If the request is incomplete, the peer is notified that the rest is not read. RFC 9113, section 8.1.
    */
   #completed(stream: Http2Stream): void {
     if (stream.state === StreamState.HALF_CLOSED_REMOTE) {

@@ -1,4 +1,4 @@
-/** The streams of one connection: those that are open, and those that closed last (RFC 9113, section 5.1). */
+/** The streams of one connection: the open streams, and those that closed last (RFC 9113, section 5.1). */
 import type { ErrorCode } from './constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
 
@@ -19,7 +19,7 @@ export interface StreamWriter extends RequestConnection {
   probe(onAnswer: () => void): boolean;
 }
 
-/** The body of one stream that waits for the peer's windows, and the trailers behind it. */
+/** The body of a stream that waits for the peer's windows, and the trailers after it. */
 export class SendQueue {
   trailers: HeaderFields | undefined = undefined;
   bytes = 0;
@@ -71,16 +71,16 @@ export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 
 const noBytes = new Uint8Array(0);
 
-/** Fields that `RequestStream` does not have belong to the connection. */
+/** Fields that `RequestStream` does not have are for the connection. */
 export class Http2Stream implements RequestStream {
   readonly id: number;
   context: unknown = undefined;
   state: StreamState;
-  /** True until the handler gave its last piece, which may still wait in the queue, or the stream was closed. */
+  /** True until the handler has passed its last piece, which may still wait in the queue, or the stream is closed. */
   isOpen = true;
   /** The bytes that the peer allows us to send: negative after it lowered its initial window (RFC 9113, section 6.9.2). */
   sendWindow: number;
-  /** Bytes that were received, including padding, and not yet credited by WINDOW_UPDATE. */
+  /** The bytes that were received, including padding, and that WINDOW_UPDATE has not yet credited. */
   uncreditedBytes = 0;
   bodyBytes = 0;
   /** Bytes that the handler holds for this stream. */
@@ -109,12 +109,12 @@ export class Http2Stream implements RequestStream {
     this.openedMs = openedMs;
   }
 
-  /** Whether its request is not complete but should be soon: it is not a stream of messages, and not answered yet. */
+  /** Whether the request is incomplete but should be completed soon: it is not a stream of messages, and not answered yet. */
   get isUnfinished(): boolean {
     return this.state === StreamState.OPEN && !this.requestIsStream && this.isOpen;
   }
 
-  /** Whether the peer has to act: to end its request, or to take its answer. */
+  /** Whether the peer has to act, that is, to end its request or to read its answer. */
   get waitsForPeer(): boolean {
     return this.state === StreamState.OPEN || this.queue !== undefined || this.bufferedBytes > 0;
   }
@@ -153,13 +153,14 @@ export class Http2Stream implements RequestStream {
 }
 
 /**
- * How the last streams closed. It decides what late frames mean (RFC 9113, section 5.1): on a stream that the server reset, they were
- * sent before and are ignored; on a stream that ended well, they are errors. Bounded: older streams count as unknown.
+ * How the streams that closed last were closed. This determines how late frames are treated (RFC 9113, section 5.1). On a stream that the
+ * server reset, they were sent before the reset and are ignored. On a stream that ended regularly, they are errors. The number is
+ * bounded: older streams count as unknown.
  */
 export const ClosedBy = { UNKNOWN: 0, END: 1, PEER_RESET: 2, SERVER_RESET: 3 } as const;
 export type ClosedBy = (typeof ClosedBy)[keyof typeof ClosedBy];
 
-/** Chosen: enough for frames that are still to arrive on streams that ended well. */
+/** Chosen: enough for the late frames of streams that ended regularly. */
 const firstSize = 64;
 const empty = new Int32Array(0);
 
@@ -192,7 +193,7 @@ class ClosedStreams {
     return this.#peerReset.ids.includes(id) ? ClosedBy.PEER_RESET : ClosedBy.UNKNOWN;
   }
 
-  /** Called when the last frame of the request arrived: no more follow. */
+  /** Called when the last frame of the request has arrived. */
   requestEnded(id: number): void {
     const { ids } = this.#serverReset;
     const at = ids.indexOf(id);
@@ -200,9 +201,9 @@ class ClosedStreams {
   }
 }
 
-/** Grows while it fills, and then overwrites the oldest entries. */
+/** A list that grows until it is full, and then overwrites its oldest entries. */
 class Ring {
-  /** The identifiers; 0 is no stream. */
+  /** The identifiers; 0 stands for no stream. */
   ids = empty;
   /** The position of the next entry. */
   next = 0;
@@ -212,7 +213,7 @@ class Ring {
     this.#maxIds = maxIds;
   }
 
-  /** Makes room behind the last entry, or starts again at the first. */
+  /** Makes room after the last entry, or starts again at the first one. */
   goOn(): void {
     const { length } = this.ids;
     if (length >= this.#maxIds) {
@@ -225,7 +226,7 @@ class Ring {
   }
 }
 
-/** The streams of one connection that are not closed, and how the last others closed. */
+/** The open streams of a connection, and how the last closed ones were closed. */
 export class StreamTable {
   /** The highest identifier that the peer opened, rejected streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
@@ -243,33 +244,33 @@ export class StreamTable {
   size = 0;
   readonly closed: ClosedStreams;
   /**
-   * Open streams by identifier. The stream that was opened last is stored outside the map. Its frames are the most likely to come
-   * next, and sequential calls then need no map, which would allocate anew at every fourth change.
+   * Open streams by identifier. The stream that was opened last is stored outside the map, because its frames are the most likely to
+   * arrive next. Sequential calls then need no map, which would allocate at every fourth change.
    */
   readonly #older = new Map<number, Http2Stream>();
   #latest: Http2Stream | undefined;
   readonly #time: { readonly nowMs: number };
 
-  /** `maxStreams` is the most streams that may be open. */
+  /** `maxStreams` is the maximum number of open streams. */
   constructor(maxStreams: number, time: { readonly nowMs: number }) {
     this.closed = new ClosedStreams(maxStreams);
     this.#time = time;
     this.emptySinceMs = time.nowMs;
   }
 
-  /** Returns the open stream of this identifier. */
+  /** Returns the open stream with this identifier. */
   get(id: number): Http2Stream | undefined {
     const latest = this.#latest;
     return latest !== undefined && latest.id === id ? latest : this.#older.get(id);
   }
 
-  /** Returns open streams in the order in which they were opened. Any may be closed meanwhile, but none opened. */
+  /** Returns open streams in the order in which they were opened. During the iteration, streams may be closed, but not opened. */
   *values(): Generator<Http2Stream, void> {
     yield* this.#older.values();
     if (this.#latest !== undefined) yield this.#latest;
   }
 
-  /** The identifier must be higher than those of all others. */
+  /** The identifier must be higher than all earlier ones. */
   add(stream: Http2Stream): void {
     if (this.#latest !== undefined) this.#older.set(this.#latest.id, this.#latest);
     this.#latest = stream;
@@ -290,7 +291,7 @@ export class StreamTable {
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
-  /** Returns the stream that was opened first of those that wait for the peer. */
+  /** Of the streams that wait for the peer, returns the one that was opened first. */
   longestWaiting(): Http2Stream | undefined {
     for (const stream of this.values()) if (stream.waitsForPeer) return stream;
     return undefined;
@@ -304,13 +305,13 @@ export class StreamTable {
     stream.bufferedBytes = 0;
     const isLatest = stream === this.#latest;
     if (isLatest) this.#latest = undefined;
-    // It may be closed already: a connection that fails closes all, also while one of them is written.
+    // The stream may be closed already: a connection that fails closes all its streams, even while it writes one of them.
     if (isLatest || this.#older.delete(stream.id)) this.size -= 1;
     this.closed.add(stream.id, how);
     if (this.size === 0) this.emptySinceMs = this.#time.nowMs;
   }
 
-  /** Whether the peer has not used the identifier. Even identifiers belong to the server, which opens none. */
+  /** Whether the peer has not used the identifier yet. Even identifiers belong to the server, which opens no streams. */
   isIdle(id: number): boolean {
     return id > this.lastId || (id & 1) === 0;
   }

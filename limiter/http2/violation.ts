@@ -1,11 +1,11 @@
 import { ErrorCode } from './constants.ts';
 
 /**
- * Reasons for ending a connection, counted as `ratelimit_server.http2.<reason>`. The texts say, for the log and for the debug data of
- * GOAWAY, what the peer did or did not do.
+ * Reasons for ending a connection, counted as `ratelimit_server.http2.<reason>`. The texts describe the fault of the peer for the log and
+ * for the debug data of GOAWAY.
  */
 export const violationTexts = {
-  /** The first bytes are no HTTP/2 preface. A port scanner counts, too. */
+  /** The first bytes are not an HTTP/2 preface. A port scanner counts, too. */
   not_http2: 'it does not speak HTTP/2 (perhaps HTTP/1.1, or TLS on a port without TLS)',
   preface_timeout: 'it did not begin HTTP/2 in time',
   settings_timeout: 'it did not acknowledge the SETTINGS in time',
@@ -57,7 +57,7 @@ export function flowControlError(): ConnectionError {
   return new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
 }
 
-/** Returns the error for a peer that asks too much of the server, or leaves too much undone. */
+/** Returns the error for a peer that requests too much from the server, or leaves too much unfinished. */
 export function enhanceYourCalmError(reason: ViolationReason): ConnectionError {
   return new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, reason);
 }

@@ -1,4 +1,4 @@
-/** The phase of a decision that commits reservations named by marker entries. decision.ts lists the phases. */
+/** Commits reservations that marker entries name. decision.ts lists the phases of a decision. */
 
 import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
@@ -15,7 +15,7 @@ export class Commit {
     this.#isQuota = isQuota;
   }
 
-  /** Commits them whatever the outcome of the request. `done` is called once. */
+  /** Commits them regardless of the outcome of the request. `done` is called once. */
   settle(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
     const calls = holdsById(decision.marked!.settling, decision, committedAmount, this.#isQuota);
     callInTurn(calls, done, (id, holds, each) => {
@@ -39,7 +39,7 @@ export function holdsById(
     const amount = amountOf(decision.request, index, plan);
     return { index, plan, isQuota: isQuota(plan), amount, ttlMs: ttlSeconds * 1000, onExpiry };
   };
-  // Most requests have one.
+  // Most requests have one id.
   if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holdOf(indexes[0]!)]]];
   const calls = new Map<string, HoldRequest[]>();
   for (const index of indexes) {
@@ -76,12 +76,12 @@ export function callInTurn(
   }
 }
 
-/** Undefined if the request has no amount: then the reserved amount is charged. */
+/** Returns undefined if the request has no amount. In that case, the reserved amount is charged. */
 function committedAmount({ descriptors, hitsAddend }: RateLimitRequest, index: number): number | undefined {
   return descriptors[index]!.hitsAddend ?? (hitsAddend > 0 ? hitsAddend : undefined);
 }
 
-/** The amount of the request, else the estimate of the rule, else one hit. */
+/** Returns the amount of the request. Without one, returns the estimate of the rule, or one hit if there is no estimate. */
 export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
   const said = committedAmount(request, index);
   return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);

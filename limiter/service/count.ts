@@ -1,4 +1,4 @@
-/** The phase of a decision in which the store counts. decision.ts lists the phases. */
+/** Counts the hits in the store. decision.ts lists the phases of a decision. */
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, wasLeftOut } from '../stores/operation.ts';
 import { countAll, type ReservationStore, type Store, type SubmitOptions } from '../stores/store.ts';
@@ -33,7 +33,7 @@ export class Count {
     store.submit(ops, counting.stopCacheKeyIncrementWhenOverLimit ? stopOptions(ops) : countAll, done);
   }
 
-  /** After a `check` that returned false. `done` as of `submit`. */
+  /** Call it after a `check` that returned false. `done` is called as in `submit`. */
   giveBack({ ops }: Decision, done: () => void): void {
     const { reservations, counting } = this.#options;
     const options = counting.stopCacheKeyIncrementWhenOverLimit ? stopOptions(ops) : countAll;
@@ -41,8 +41,8 @@ export class Count {
   }
 
   /**
-   * Call it after `done`. False: hits were rejected because of reservations that have expired. Throws the `StoreError` of the first
-   * failed counter, unless STORE_FAILURE_MODE answers for it.
+   * Call it after `done`. Returns false if hits were rejected because of reservations that have expired. Throws the `StoreError` of the
+   * first failed counter, unless STORE_FAILURE_MODE defines an answer for it.
    */
   check({ ops }: Decision): boolean {
     const { localCache, hitStatuses, reservations } = this.#options;
@@ -54,7 +54,7 @@ export class Count {
     }
     if (anyExpired && reservations !== undefined) return false;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
-    // Even if another counter fails the request: hits were given back, or may have been, so the cached rejection is stale.
+    // Do this even if another counter fails the request. Hits were given back, or may have been, so the cached rejection is stale.
     if (localCache !== undefined) {
       for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
     }
@@ -63,7 +63,7 @@ export class Count {
   }
 }
 
-/** Nothing holds back a single operation. */
+/** A single operation is not held back by others. */
 function stopOptions(ops: readonly CountedHit[]): SubmitOptions {
   return ops.length > ops[0]!.groupSize ? stopWhenOver : countAll;
 }

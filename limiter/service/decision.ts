@@ -26,14 +26,14 @@ export type CountedHit = Operation<LimitPlan>;
 /** The request that hits belong to. */
 export interface HitsAsked {
   readonly request: RateLimitRequest;
-  /** The epoch of the plans in force when the store was asked. */
+  /** The epoch of the plans that were in force when the store was asked. */
   readonly epoch: number;
   readonly asker: Caller;
 }
 
 export interface Decision extends HitsAsked {
   readonly plans: readonly Plan[];
-  /** One per descriptor, the first of its group; undefined if nothing is counted. */
+  /** One for each descriptor: the first hit of its group, or undefined if nothing is counted. */
   readonly hits: readonly (CountedHit | undefined)[];
   /** The hits that are sent to the store. */
   readonly ops: CountedHit[];
@@ -48,11 +48,11 @@ export interface MarkerIndexes {
 }
 
 export interface CountingOptions extends PlanSettings, WindowOptions {
-  /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
+  /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 or less: no jitter. */
   expirationJitterMaxSeconds: number;
   /**
-   * Counters end with their window. Otherwise they end a whole window, plus the jitter, after their first hit. For a store in which
-   * old counters would take the room of current ones.
+   * Whether counters end with their window. Otherwise they end a whole window, plus the jitter, after their first hit. True for a store
+   * in which old counters would take the room of current ones.
    */
   countersEndWithWindow: boolean;
   /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
@@ -61,7 +61,7 @@ export interface CountingOptions extends PlanSettings, WindowOptions {
   storeFailureMode: StoreFailureAnswer;
 }
 
-/** What the service reports itself, besides the statistics of rules. */
+/** The events that the service reports in addition to the statistics of rules. */
 export interface ServiceEvents {
   /** A request was invalid: call.should_rate_limit.service_error. */
   onServiceError(): void;
@@ -71,7 +71,7 @@ export interface ServiceEvents {
   onUncounted(error: StoreError): void;
   /** A caller gave up before its request was sent to the store, so nothing was counted. Called once per request. */
   onAbandoned(): void;
-  /** Hits of one descriptor exceeded its limit, whether or not they passed. Undefined: nothing needs to know. */
+  /** Hits of one descriptor exceeded its limit, whether or not they passed. */
   onOverLimit?: ((domain: string, hit: CountedHit, overLimit: number) => void) | undefined;
   /** An override decided these hits. */
   onOverridden?: ((effect: OverrideEffect['kind'], hits: number) => void) | undefined;
@@ -81,10 +81,7 @@ export interface ServiceEvents {
   onReservationsExpired?: ((hits: number) => void) | undefined;
   /** Limits may have changed: new rules or overrides, or an override ended. */
   onPlansEnded?: (() => void) | undefined;
-  /**
-   * Hits of a descriptor with these entries were over a limit. Of several limits, it is the one that stays over longest.
-   * Undefined: nothing needs to know.
-   */
+  /** Hits of a descriptor with these entries were over a limit. Of several limits, the event reports the one that stays over longest. */
   onRequestOverLimit?:
     | ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void)
     | undefined;

@@ -1,4 +1,4 @@
-/** Turns answered hits into the status of a descriptor, counts them in statistics, and reports them. */
+/** Turns counted hits into the status of a descriptor, counts them in statistics, and reports them. */
 import type { Clock } from '../../process/time/clock.ts';
 import {
   Assessment,
@@ -24,7 +24,7 @@ export interface HitStatusOptions {
   readonly localCache: BoundedLocalCache | undefined;
   readonly clock: Clock;
   readonly counting: CountingOptions;
-  /** Whether reservations that expire are charged: they may be committed for less later. */
+  /** Whether reservations for this limit are charged when they expire. They may still be committed for less. */
   readonly chargesExpired: (plan: LimitPlan) => boolean;
   readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRequestOverLimit'>;
 }
@@ -52,7 +52,9 @@ export class HitStatuses {
     if (first !== undefined) this.#options.events.onUncounted(first);
   }
 
-  /** The status of the limit that rejects longest, or else of the limit with the least left. */
+  /**
+   * Returns the status of the limit that rejects longest. If no limit rejects the hits, returns that of the limit with the least left.
+   */
   statusOf(hit: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
     const { group, remembered } = hit;
     const assessment = this.#assessment;
@@ -93,13 +95,13 @@ export class HitStatuses {
       onRequestOverLimit(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
   }
 
-  /** Hits of one descriptor fail together. */
+  /** All hits of one descriptor fail together. */
   #uncountedGroup(group: readonly CountedHit[]): DescriptorStatus {
     const longest = group.reduce((one, other) => (other.secondsToReset > one.secondsToReset ? other : one));
     return uncountedStatus(longest, this.#options.counting.storeFailureMode);
   }
 
-  /** Writes the assessment, and counts it in the statistics of the limit. */
+  /** Writes the assessment, and adds it to the statistics of the limit. */
   #assess(hit: CountedHit, { epoch, request }: HitsAsked): void {
     const { stats, localCache, events } = this.#options;
     const { counter: plan, hits, after, leased } = hit;
@@ -109,7 +111,7 @@ export class HitStatuses {
       assessRemembered(plan, hits, assessment);
       if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
     } else if (!asksForHits(hit.verb) || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
-      // If another limit rejected the hits, they do not count as passed.
+      // If another limit rejected the hits, this limit does not count them as passed.
       assessRefund(plan, after + leased, assessment);
     } else {
       if (hit.over) assessOverLimit(plan, hits, after, assessment);
@@ -124,7 +126,10 @@ export class HitStatuses {
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
   }
 
-  /** Until a single hit would pass. Not where fewer hits than these would pass now, or some may return before. */
+  /**
+   * Remembers a full counter until a single hit would pass. It does not remember a counter if a smaller number of hits would pass now, or
+   * if hits may be given back earlier.
+   */
   #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
     const { bound, capacity } = hit.counter;
     if (hit.mayReturn || this.#options.chargesExpired(hit.counter)) return;
@@ -137,19 +142,19 @@ export class HitStatuses {
   }
 }
 
-/** For a counter that was only read: whether this many hits would be over limit, and how long they would have to wait. */
+/** For a counter that was only read: determines whether this many hits would be over the limit, and how long they would have to wait. */
 function foresee(hit: CountedHit, hits: number, nowMs: number): void {
   const { counter, after, leased, held, full } = hit;
   if (full || hits <= Math.max(0, counter.capacity - after - leased)) return;
   hit.over = true;
-  // As for counted hits: until a single one passes.
+  // As for counted hits, the wait ends when a single hit passes.
   const isFull = after >= counter.capacity && held !== undefined;
   hit.waitMicros = isFull ? counter.bound!.untilRoomMicros(held, nowMs * 1000) : 0;
 }
 
 /**
- * Whole seconds until the window ends. For a sliding window or a token bucket, the store says how long: 0 if another hit passes at
- * once, and at least 1 if the hits are over limit.
+ * Returns the whole seconds until the window ends. For a sliding window or a token bucket, the store reports the time: 0 if another hit
+ * passes at once, and at least 1 if the hits are over the limit.
  */
 export function secondsToReset(
   { windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit,
@@ -159,12 +164,12 @@ export function secondsToReset(
   return Math.max(isOver ? 1 : 0, Math.ceil(waitMicros / 1_000_000));
 }
 
-/** How much of a limit is used. A counter that the local cache knows as full counts as the whole limit. At most 2^53 - 1. */
+/** Returns how much of a limit is used, at most 2^53 - 1. A counter that the local cache knows to be full counts as the whole limit. */
 export function usedOf({ full, counter, after, leased }: CountedHit): number {
   return full ? counter.capacity : Math.min(maxTotal, after + leased);
 }
 
-/** `reports`: whether it says of which limit it is, and what is used. */
+/** `reports`: whether the status names its limit and the used amount. */
 function statusOfHit(
   hit: CountedHit,
   refused: boolean,

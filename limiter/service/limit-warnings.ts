@@ -1,6 +1,6 @@
 /**
- * Limits that have reached a threshold of `warn_at`. Answers contain it. The fleet reports each threshold once per window: the
- * limiter that claims it first in the store reports it.
+ * Finds limits that have reached a threshold of `warn_at`. Answers contain these thresholds. The fleet reports each threshold once per
+ * window: the first limiter that claims it in the store reports it.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
@@ -15,18 +15,18 @@ export interface LimitWarningsOptions {
   /** Undefined if limiters share no store: each limiter reports for itself. */
   claims: OnceClaims | undefined;
   clock: Pick<Clock, 'nowMs'>;
-  /** A threshold was reached, and no limiter has reported it for this window. While the store fails, each limiter reports it. */
+  /** A threshold was reached that no limiter has reported for this window. While the store fails, each limiter reports it. */
   onReached(plan: LimitPlan, mark: number, used: number): void;
 }
 
 /** The number of counters whose reports are remembered. For a forgotten counter, the store is asked again. */
 const maxCounters = 10_000;
-/** The number of claims on their way to the store. A later hit claims a threshold that finds no room. */
+/** The maximum number of claims on their way to the store. A threshold beyond this number is claimed by a later hit. */
 const maxClaims = 128;
-/** How far apart the clocks of limiters that share a window may be. */
+/** The maximum difference between the clocks of limiters that share a window. */
 const slackSeconds = 60;
 
-/** The number of thresholds of a counter that are reported, or are about to be. */
+/** The number of thresholds of a counter that were reported or are about to be. */
 interface Counter {
   reported: number;
   readonly untilMs: number;
@@ -42,7 +42,7 @@ export class LimitWarnings {
     this.#options = options;
   }
 
-  /** Writes the marks that the counters of the hit have reached into its status. `hit`: the first of its group. */
+  /** Writes the marks that the counters of the hit have reached into its status. `hit` is the first of its group. */
   report(hit: CountedHit, status: DescriptorStatus): void {
     const { group } = hit;
     if (group === undefined) {
@@ -65,7 +65,7 @@ export class LimitWarnings {
     return { mark, plan, used, left: Math.max(0, plan.capacity - used) };
   }
 
-  /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 if the window has no end. */
+  /** Returns the highest mark that is reached, or undefined if there is none. `windowEndSeconds`: 0 if the window has no end. */
   note(plan: LimitPlan, key: string, windowEndSeconds: number, used: number): number | undefined {
     const { marks } = plan;
     if (marks === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Detects one number that is charged to rules of different `hits_unit`: 600 tokens are not 600 micro-dollars. */
+/** Detects a number that is charged to rules of different `hits_unit`: 600 tokens are not 600 micro-dollars. */
 import { unitOfHits } from '../../rules/describe.ts';
 import { shownPath } from '../decide/limit-headers.ts';
 import type { LimitedPlan, LimitPlan } from '../decide/limit-plan.ts';

@@ -1,4 +1,4 @@
-/** The answer OVER_LIMIT for requests that exceed no limit, but a bound or the rate of their caller. */
+/** Answers OVER_LIMIT to requests that exceed no limit, but a bound or the rate of their caller. */
 import {
   GrpcCode,
   type GrpcStatus,
@@ -29,7 +29,7 @@ const overStatus: DescriptorStatus = Object.freeze({
 });
 const retryAfter: readonly Header[] = [new HeaderForm('Retry-After', '').header(Number(retryAfterSeconds))];
 
-/** Called once for each request. `descriptors`: the number of known descriptors. Each gets a status. */
+/** Call it once for each request. `descriptors`: the number of known descriptors. Each of them gets a status. */
 export function overWithoutLimit(
   { shadowMode, onGlobalShadow }: ShadowOptions,
   descriptors: number,
@@ -57,7 +57,7 @@ export class ExcessResponses {
     return overWithoutLimit(this.#options, 0).overallCode;
   }
 
-  /** The same as a message. It has no statuses, because the descriptors are unknown. */
+  /** Returns the same answer as an encoded message. It has no statuses, because the descriptors are unknown. */
   message(): Uint8Array {
     return encodeRateLimitResponse(overWithoutLimit(this.#options, 0));
   }
@@ -81,19 +81,22 @@ export class TooLargeRequests {
     this.#options = options;
   }
 
-  /** Counts and logs the request, whatever the answer. */
+  /** Counts and logs the request. */
   note(error: RequestTooLarge, origin: RequestOrigin | undefined): void {
     this.#options.onTooLarge(error, origin);
   }
 
-  /** The answer to its caller. Called once for each request. */
+  /** Returns the answer to the caller. Call it once for each request. */
   answer(error: RequestTooLarge, origin: RequestOrigin | undefined): OverWithoutLimit | GrpcStatus {
     this.note(error, origin);
     if (this.#options.answer === 'error') return tooLargeStatus(error);
     return overWithoutLimit(this.#options, error.descriptors);
   }
 
-  /** The error for a call that reports usage, because not all of it was counted. Undefined if SHADOW_MODE turns the answer into OK. */
+  /**
+   * Returns the error for a call that reports usage, because not all of it was counted. Returns undefined if SHADOW_MODE turns the answer
+   * into OK.
+   */
   unreported(error: RequestTooLarge, origin: RequestOrigin | undefined): GrpcStatus | undefined {
     this.note(error, origin);
     const { answer, shadowMode, onGlobalShadow } = this.#options;

@@ -1,4 +1,4 @@
-/** The rules and overrides in force, and the plans of requests that follow from them. */
+/** The rules and overrides in force, and the plans of requests that they determine. */
 import type { Clock } from '../../process/time/clock.ts';
 import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
@@ -24,10 +24,10 @@ export interface PlansOptions {
 export class PlansInForce {
   readonly #options: PlansOptions;
   #matcher: RuleMatcher | undefined;
-  /** Undefined without overrides, so that no request looks for one. */
+  /** Undefined if there are no overrides, so that requests skip the lookup. */
   #overrides: OverrideIndex | undefined;
   #planner: Planner | undefined;
-  /** Increases with new rules and resets. Answers to earlier questions to the store are then not remembered. For reading alone. */
+  /** Increases with new rules and resets. Answers of the store to earlier operations are then not remembered. Callers only read it. */
   epoch = 0;
 
   constructor(options: PlansOptions) {
@@ -53,8 +53,8 @@ export class PlansInForce {
   }
 
   /**
-   * One a descriptor. Throws a `ServiceError` for a request that cannot be decided, or a `RequestTooLarge` where a rule may be for
-   * what was left out of it; nothing is counted then.
+   * Returns a plan for each descriptor. Throws a `ServiceError` for a request that cannot be decided. Throws a `RequestTooLarge` if a
+   * rule may apply to the omitted parts. In both cases, nothing is counted.
    */
   plan(request: RateLimitRequest, nowMs: number): Plan[] {
     const { domain, descriptors } = request;
@@ -68,7 +68,7 @@ export class PlansInForce {
     let plans: Plan[];
     if (request.leftOut !== undefined) plans = plansWithin(planner, request);
     else {
-      // Most requests have one descriptor, and an array that is created with its element reserves no further room.
+      // Most requests have one descriptor, and an array that is created with an element reserves no space for further elements.
       plans = [planner.plan(domain, descriptors[0]!)];
       for (let index = 1; index < descriptors.length; index++)
         plans.push(planner.plan(domain, descriptors[index]!));
@@ -89,7 +89,7 @@ export class PlansInForce {
     stats.domainNotFound(shownText(domain, counting.maxTextBytes));
   }
 
-  /** Entries of the local cache for earlier limits may be wrong now. */
+  /** The local cache may be wrong about the new limits, so it is cleared. */
   #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
     const { stats, counting, localCache, onPlansEnded } = this.#options;
     const overrides = this.#overrides && { index: this.#overrides, nowMs };
@@ -102,7 +102,7 @@ export class PlansInForce {
   }
 }
 
-/** Finds a descriptor with too many entries. A descriptor with more entries than any rule has levels matches nothing. */
+/** Plans a request of which parts were omitted. A descriptor with more entries than any rule has levels matches no rule. */
 function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
   const { domain, descriptors, leftOut } = request;
   if (leftOut!.descriptors > 0) throw tooManyDescriptors(request, leftOut!);

@@ -1,4 +1,4 @@
-/** The first phase of a decision: plans, and the hits for the store. decision.ts lists the phases. */
+/** Plans the descriptors, and creates the hits for the store. decision.ts lists the phases of a decision. */
 import type { Clock } from '../../process/time/clock.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
@@ -15,7 +15,7 @@ export interface PrepareOptions {
   readonly plans: PlansInForce;
   readonly hits: HitMaker;
   readonly counting: Pick<CountingOptions, 'stopCacheKeyIncrementWhenOverLimit'>;
-  /** True for all limits with QUOTA_MODE. */
+  /** Returns true for all limits with QUOTA_MODE. */
   readonly isQuota: (plan: Plan) => boolean;
 }
 
@@ -76,9 +76,9 @@ export class Prepare {
 }
 
 /**
- * Stop-when-over: sets for each hit what it does to the others. They are held back exactly when the totals before the request would
- * reject the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit rejects it, the
- * other counters are only read. There is one hit per plan, the first of its group, or undefined if nothing is counted.
+ * Implements stop-when-over: sets for each hit how it affects the others. Hits are held back exactly when the totals before the request
+ * would reject the request as a whole (`overallCode`, regardless of SHADOW_MODE). If the local cache knows that a limit rejects the
+ * request, the other counters are only read. There is one hit per plan, the first of its group, or undefined if nothing is counted.
  */
 function planStopWhenOver(
   plans: readonly Plan[],
@@ -125,7 +125,7 @@ export interface HitMakerOptions {
   readonly events: Pick<ServiceEvents, 'onOverridden'>;
 }
 
-/** Makes the hits of plans, counts them in the statistics of the rules, and finds their windows. */
+/** Creates the hits of plans, counts them in the statistics of the rules, and finds their windows. */
 export class HitMaker {
   readonly #options: HitMakerOptions;
   readonly #windows: CurrentWindows;
@@ -135,7 +135,7 @@ export class HitMaker {
     this.#windows = new CurrentWindows(options.counting);
   }
 
-  /** The hits of one limit. Ask the store unless they are `remembered`. */
+  /** Returns the hits of one limit. The store is asked unless they are `remembered`. */
   hit(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { stats } = this.#options;
     // Refunded hits count only in a statistic of their own.
@@ -144,7 +144,7 @@ export class HitMaker {
     return this.make(plan, hits, verb, nowMs);
   }
 
-  /** The same, without counting in statistics. */
+  /** Does the same, without counting in statistics. */
   make(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { localCache, random, counting, clock, events } = this.#options;
     const nowSeconds = Math.floor(nowMs / 1000);
@@ -163,7 +163,7 @@ export class HitMaker {
       const jitter = counting.expirationJitterMaxSeconds;
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
-    // An operation that takes nothing only reads the counter, and no bound rejects it.
+    // An operation that takes nothing only reads the counter, and bounds never reject it.
     const asks = asksForHits(verb);
     const asksCache = localCache !== undefined && asks && (hits > 0 || plan.bound === undefined);
     // A wait is not a date, because the wall clock may be adjusted.
@@ -175,7 +175,7 @@ export class HitMaker {
     if (override !== undefined && asks) {
       const { kind } = override.effect;
       events.onOverridden?.(kind, hits);
-      // A blocked hit is not counted, so that no caller is over limit because of it when the block ends.
+      // A blocked hit is not counted, so that it does not put callers over the limit when the block ends.
       if (kind === 'block') full = true;
     }
     const hit = newOperation(plan, key, verb, hits, ttlSeconds);
@@ -189,7 +189,7 @@ export class HitMaker {
     return hit;
   }
 
-  /** The store is asked for all of them, or for none if the local cache knows that one is full. */
+  /** Asks the store for all limits, or for none if the local cache knows that one of them is full. */
   addGroup(first: CountedHit, limits: readonly LimitPlan[], nowMs: number, ops: CountedHit[]): void {
     const group: CountedHit[] = [];
     let remembered = false;
@@ -204,7 +204,7 @@ export class HitMaker {
     if (!remembered) for (const hit of group) ops.push(hit);
   }
 
-  /** Decided by an override: the limiter does not ask the store, but the statistics of the rule count the hits. */
+  /** Counts hits that an override decided. The limiter does not ask the store, but the statistics of the rule include the hits. */
   countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
     const { stats, events } = this.#options;
     const descriptor = request.descriptors[index]!;
@@ -221,12 +221,15 @@ export class HitMaker {
   }
 }
 
-/** The descriptor's own addend, including 0. Otherwise that of the request, which counts as at least 1. */
+/** Returns the descriptor's own addend, even if it is 0. Without one, returns the addend of the request, which counts as at least 1. */
 export function addendOf(descriptor: Descriptor, request: RateLimitRequest): number {
   return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
 }
 
-/** Adds the element, and creates the list with the first one: such an array reserves no further room, which few requests need. */
+/**
+ * Adds the element, and creates the list with the first one. An array that is created with an element reserves no space for further
+ * elements, which few requests need.
+ */
 export function added<Element>(list: Element[] | undefined, element: Element): Element[] {
   if (list === undefined) return [element];
   list.push(element);

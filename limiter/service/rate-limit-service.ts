@@ -1,4 +1,4 @@
-/** Decides requests: joins the phases of a decision, which decision.ts draws. */
+/** Decides requests. It calls the phases of a decision, which decision.ts describes. */
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/override.ts';
@@ -44,15 +44,15 @@ export interface RateLimitServiceOptions {
 
 /** The receiver of a decision. One of the two is called once per request, possibly before `decide` returns. */
 export interface Decided<Asker extends Caller> {
-  /** How its answers are made; their statuses contain everything. Undefined: as the answers of the service. */
+  /** The response options for its answers; their statuses contain everything. Undefined: the options of the service. */
   readonly response?: ResponseOptions | undefined;
   /** `plans`: one per descriptor. */
   answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
-  /** A `ServiceError`, a `StoreError`, or any other error, which is then a bug. */
+  /** `error` is a `ServiceError`, a `StoreError`, or any other error, which indicates a bug. */
   refuse(error: unknown, asker: Asker): void;
 }
 
-/** The parts of the service, shared with those that reserve for APIs. */
+/** The parts of the service that it shares with the APIs for reservations. */
 export interface DecisionParts {
   /** The store of reservations. */
   readonly store: Store;
@@ -107,12 +107,12 @@ export class RateLimitService {
     this.#reports = reportsLimits(response) || response.dynamicMetadata;
   }
 
-  /** Decides by these rules from now on. Requests that wait for the store are decided by the rules that they began with. */
+  /** Decides by these rules from now on. Requests that wait for the store are decided by the rules with which they began. */
   useRules(matcher: RuleMatcher): void {
     this.#parts.plans.useRules(matcher);
   }
 
-  /** Applies these overrides from now on, each until it ends. */
+  /** Applies these overrides from now on, until each of them ends. */
   useOverrides(overrides: readonly Override[]): void {
     this.#parts.plans.useOverrides(overrides);
   }
@@ -126,7 +126,7 @@ export class RateLimitService {
     return this.#parts;
   }
 
-  /** Never throws. `decided` is one object for all requests of a listener; `asker` identifies who made this request. */
+  /** Decides a request. It never throws. All requests of a listener use the same `decided`. `asker` identifies who made this request. */
   decide<Asker extends Caller>(request: RateLimitRequest, asker: Asker, decided: Decided<Asker>): void {
     let decision: Decision;
     try {
@@ -142,7 +142,7 @@ export class RateLimitService {
     this.#count.submit(decision, () => this.#answerCounted(decision, decided, asker));
   }
 
-  /** Must not throw after the store has counted, because other requests of this turn follow. */
+  /** This must not throw after the store has counted, because other requests of this turn follow. */
   #answerCounted<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
     let response: RateLimitResponse;
     try {
@@ -164,7 +164,7 @@ export class RateLimitService {
     decided.answer(response, asker, decision.plans);
   }
 
-  /** Commits in any case. The counted hits decide whether anything is reserved. */
+  /** Commit in any case. Only if the counted hits allow the request is anything reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
     const reports = this.#reports || decided.response !== undefined;
     const orReject = (step: () => void): void => this.#orReject(decided, asker, step);
@@ -226,7 +226,7 @@ export class RateLimitService {
     }
   }
 
-  /** Adds the reserved amounts of its quotas. The store may have to be asked for them. */
+  /** Adds the reserved amounts of the request's quotas. This may require a call of the store. */
   #answerReserved<Asker extends Caller>(
     decision: Decision,
     statuses: DescriptorStatus[],

@@ -1,4 +1,4 @@
-/** The phase of a decision that reserves the amounts of marked descriptors. decision.ts lists the phases. */
+/** Reserves the amounts of marked descriptors. decision.ts lists the phases of a decision. */
 
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
@@ -21,7 +21,7 @@ export class Reserve {
     this.#options = options;
   }
 
-  /** Reserves all or nothing for each id. `statuses` are those of unmarked descriptors. `done` is called once. */
+  /** Reserves all or nothing for each id. `statuses` are those of the unmarked descriptors. `done` is called once. */
   reserve(
     decision: Decision,
     statuses: readonly DescriptorStatus[],
@@ -75,8 +75,8 @@ export class Reserve {
 }
 
 /**
- * Only quotas are over limit for this ID. A quota of another ID may let the request pass, although the other amounts of this ID
- * are not reserved. So those amounts limit the request.
+ * Only quotas are over limit for this id. A quota of another id may let the request pass, although the other amounts of this id are not
+ * reserved. For this reason, these amounts also limit the request.
  */
 function holdBackOthers(held: readonly HoldWithHits[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));

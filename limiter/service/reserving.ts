@@ -1,6 +1,6 @@
 /**
- * Reserves, commits and releases for descriptors, for the APIs and for markers. Makes their counters as the store of reservations
- * knows them, and writes its answers into hits, so that statuses and statistics are made as for other hits.
+ * Reserves, commits and releases amounts for descriptors, for the APIs and for markers. It creates their counters in the form that the
+ * store of reservations requires. It writes the store's answers into hits, so that statuses and statistics are made as for other hits.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
@@ -47,14 +47,14 @@ interface UnlimitedTerms {
 /** The text that a store holds instead of a reservation. */
 export interface UnlimitedNoteFormat {
   until(expiresAtMs: number): string;
-  /** When the reservation of the text `known` expires, if `text` belongs to the same one; otherwise undefined. */
+  /** Returns when the reservation in the text `known` expires, if `text` belongs to the same reservation; otherwise undefined. */
   endOfSame(known: string, text: string): number | undefined;
 }
 
-/** The same with its hits: one per limit. */
+/** The requested amount with its hits, one for each limit. */
 export interface HoldWithHits extends HoldRequest {
   readonly hits: readonly CountedHit[];
-  /** The hits that were sent to the store instead: the same ones, or others of the call with the same key. */
+  /** The hits that were sent to the store instead: the same hits, or others of the call that have the same key. */
   asked: readonly CountedHit[];
 }
 
@@ -68,7 +68,7 @@ export interface ReservingResult {
 
 const notAsked: readonly CountedHit[] = [];
 
-/** The answer if the store supports no reservations. */
+/** The error if the store does not support reservations. */
 export class ReservationsUnsupported extends StoreError {
   constructor(reason = 'this store cannot store reservations') {
     super(reason, { transient: false, notCounted: true });
@@ -77,7 +77,10 @@ export class ReservationsUnsupported extends StoreError {
 
 export interface ReservingOptions extends HitMakerOptions {
   readonly store: Store;
-  /** Why the store supports no reservations, for callers that ask for one. Undefined: it does, unless it cannot store notes. */
+  /**
+   * The reason why the store does not support reservations, for callers that ask for one. Undefined: it supports them, unless it cannot
+   * store notes.
+   */
   readonly whyReservesNothing: string | undefined;
   readonly isQuota: (plan: Plan) => boolean;
   readonly response: Pick<ResponseOptions, 'shadowMode'>;
@@ -108,7 +111,7 @@ export class Reserving {
       this.reservesNothing = new ReservationsUnsupported(why);
   }
 
-  /** Reserves all or nothing. If an override blocks it, the counters are only read. */
+  /** Reserves all or nothing. If an override blocks it, it only reads the counters. */
   reserve(
     holds: readonly HoldRequest[],
     {
@@ -137,7 +140,7 @@ export class Reserving {
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
     });
-    // For a rejection, the store reads the counters, and records for a marker that nothing is held.
+    // If a reservation is rejected, the store still reads the counters. For a marker, it also records that nothing is held.
     const terms = isRefused ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
     const verb = isRefused && !isMarker ? 'look' : 'reserve';
     const ops = this.#operations(isRefused ? held : open, terms, verb);
@@ -154,7 +157,7 @@ export class Reserving {
     else this.#submit(ops, asker, conclude);
   }
 
-  /** Records that the id of a marker holds nothing, because something else rejects the request: its commit then charges nothing. */
+  /** Records that the id of a marker holds nothing, because something else rejects the request. A commit of this id charges nothing. */
   refuse(holds: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holds) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, isOverLimitElsewhere: true, width: 0 });
@@ -207,8 +210,8 @@ export class Reserving {
   }
 
   /**
-   * Writes the reserved amounts into the statuses of quotas that requests reserve, unless they are known. Writes nothing if the
-   * store cannot be asked. `done` is called once.
+   * Writes the reserved amounts into the statuses of quotas that requests reserve, unless the amounts are known. It writes nothing if the
+   * store fails. `done` is called once.
    */
   addReserved(
     plans: readonly Plan[],
@@ -234,7 +237,7 @@ export class Reserving {
     });
   }
 
-  /** No counter stores it. */
+  /** Stores a note for a reservation that no counter stores. */
   async #note(
     call: Reservation,
     ttlMs: number,
@@ -288,7 +291,9 @@ export class Reserving {
     return hits;
   }
 
-  /** One for each key, in the order of descriptors and limits: descriptors with the same counter are charged together. */
+  /**
+   * Returns one operation for each key, in the order of descriptors and limits. Descriptors with the same counter are charged together.
+   */
   #operations(held: readonly HoldWithHits[], call: Reservation, verb: Verb): CountedHit[] {
     const ops: CountedHit[] = [];
     const [first] = held;
@@ -348,11 +353,11 @@ export class Reserving {
     { outcome, isMarker }: Reservation,
     error: StoreError | undefined,
   ): void {
-    // After an error, an API call may be repeated with the same id. A marker counts as other hits do.
+    // After an error, an API call may be repeated with the same id. Hits of a marker count as other hits do.
     const isNew = outcome !== 'repeated' && outcome !== 'conflict' && (error === undefined || isMarker);
     for (const one of held) {
       if (open.includes(one)) this.#answerHit(one, error);
-      // Once is enough, also for a blocked one.
+      // The hits count once, also if they are blocked.
       if (isNew) this.#countAsked(one);
     }
     if (outcome !== 'full' || held.some(({ hits }) => hits.some(({ over }) => over))) return;
@@ -360,7 +365,7 @@ export class Reserving {
   }
 
   #answerHit({ hits, asked }: HoldWithHits, error: StoreError | undefined): void {
-    // All limits of a rule are left out together, including those that would have let it pass.
+    // If one limit rejects the amount, all limits of a rule are left out, including those with enough room.
     const reportsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
       const hit = hits[i]!;
@@ -380,7 +385,10 @@ export class Reserving {
     for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
 
-  /** A charge above the held amount counts as hits that no limit could reject. A returned amount counts as refunded hits. */
+  /**
+   * Counts committed amounts in statistics. A charge above the held amount counts as hits that could not be rejected. A returned amount
+   * counts as refunded hits.
+   */
   #countCommitted(held: readonly HoldWithHits[]): void {
     const { stats, warnings } = this.#options;
     // A single descriptor shares its counters with no other.
@@ -412,7 +420,7 @@ function outcomeOf(full: ReachedReservationBound | undefined): BudgetOutcome {
   return full === undefined || full.of === 'counter' ? 'full' : `full_${full.of}`;
 }
 
-/** The status of a descriptor whose limits were asked for an amount. Reports marks of `warn_at` that are reached. */
+/** Returns the status of a descriptor that asked to reserve an amount. Reports the thresholds of `warn_at` that are reached. */
 export function statusOfReserved(
   {
     hitStatuses,
@@ -428,7 +436,7 @@ export function statusOfReserved(
   return status;
 }
 
-/** Writes into the status whether its limits would reject the amount even if nothing were used. */
+/** Marks the status if its limits would reject the amount even if nothing were used. */
 function noteNeverFits(status: DescriptorStatus, { asked }: HoldWithHits): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }
@@ -442,7 +450,7 @@ function neverFits({ hold, counter }: CountedHit): boolean {
   return (outcome === 'refused' || outcome === 'left-out') && amount > counter.capacity;
 }
 
-/** For each key, the sum that all descriptors request. */
+/** Returns the sum that all descriptors request for each key. */
 function amountsOf(held: readonly HoldWithHits[]): Map<string, number | undefined> {
   const amounts = new Map<string, number | undefined>();
   for (const { hits, amount } of held) {
@@ -460,24 +468,24 @@ function staying({ span }: Caller): Caller {
   return { abandoned: false, span };
 }
 
-/** Whether an override blocks one of its limits. */
+/** Whether an override blocks a limit. */
 function isFull({ hits }: HoldWithHits): boolean {
   for (const { full } of hits) if (full) return true;
   return false;
 }
 
-/** `open`: the hits whose counters are not full. At least one of the others is. */
+/** Whether full counters block the reservation. `open`: the hits whose counters are not full. At least one other counter is full. */
 function isBlocked(
   held: readonly HoldWithHits[],
   open: readonly HoldWithHits[],
   otherQuotaPasses: boolean,
 ): boolean {
   if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
-  // Only quotas are full.
+  // Only the counters of quotas are full.
   return !otherQuotaPasses && !open.some(({ isQuota }) => isQuota);
 }
 
-/** The amount for the counter that the status describes. */
+/** Writes the reserved amount of the counter that the status describes. */
 export function noteReserved(status: DescriptorStatus, { hits, asked }: HoldWithHits): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;

@@ -1,4 +1,4 @@
-/** The last phase of a decision: the statuses of its descriptors, and the answer. decision.ts lists the phases. */
+/** Creates the statuses of a request's descriptors, and its answer. decision.ts lists the phases of a decision. */
 
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
@@ -41,7 +41,7 @@ export class Respond {
     return statuses!;
   }
 
-  /** Creates the answer, and counts the request's hits by its code. `own` replaces the service's response options. */
+  /** Creates the answer, and counts the request's hits by its code. `own` replaces the response options of the service. */
   answer(
     decision: Decision,
     statuses: DescriptorStatus[],
@@ -55,7 +55,7 @@ export class Respond {
   }
 }
 
-/** Counts the hits of whole requests by their answer: `passed` and `limited` of each limit. */
+/** Counts the hits of whole requests by their answer, as `passed` or `limited` of each limit. */
 export class AnsweredHits {
   readonly #stats: RuleStats;
 
@@ -64,8 +64,8 @@ export class AnsweredHits {
   }
 
   /**
-   * Called once for each answer. Hits that were taken back are not counted. Settled amounts are not either, because they
-   * count where they are charged.
+   * Call it once for each answer. Refunded hits are not counted. Committed amounts are not counted here either, because they count where
+   * they are charged.
    */
   count(answered: Decision, code: Code): void {
     const stat = code === Code.OVER_LIMIT ? RuleStat.limited : RuleStat.passed;
@@ -80,12 +80,12 @@ export class AnsweredHits {
     if (marked !== undefined) this.#countReserved(answered, marked.reserving, stat);
   }
 
-  /** The hits of one reserve. */
+  /** Counts the hits of one reservation. */
   countHeld(hits: readonly CountedHit[], allowed: boolean): void {
     this.#countGroup(hits, allowed ? RuleStat.passed : RuleStat.limited);
   }
 
-  /** A descriptor without a limit. It has metrics only where an override made it unlimited. */
+  /** Counts descriptors without a limit. They have metrics only if an override made them unlimited. */
   countUnlimited({ plans, request }: Pick<Decision, 'plans' | 'request'>, allowed: boolean): void {
     const stat = allowed ? RuleStat.passed : RuleStat.limited;
     for (let index = 0; index < plans.length; index++) this.#countUncounted({ plans, request }, index, stat);

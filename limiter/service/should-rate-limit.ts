@@ -1,4 +1,4 @@
-/** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
+/** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: takes bytes, and answers with bytes or a status. */
 import {
   type CallSpan,
   GrpcCode,
@@ -29,19 +29,19 @@ export interface ShouldRateLimitOptions extends RequestReading {
   service: Pick<RateLimitService, 'decide'>;
 }
 
-/** How bytes become a request. */
+/** The options for decoding requests. */
 export interface RequestReading {
   bounds: RequestLimits;
   tooLarge: TooLargeRequests;
   /** The number of values of a request that were not UTF-8. They are counted with U+FFFD for their invalid bytes. */
   onInvalidUtf8Values(values: number): void;
-  /** The number of texts of a request that are counted by their prefix and hash. */
+  /** The number of texts of a request that are represented by their prefix and hash. */
   onLongTexts(texts: number): void;
   /** Reports a bug. The caller learns no details. */
   onFault(error: unknown): void;
 }
 
-/** `leftOut`: entries that an earlier reader of the request has left out. */
+/** `leftOut`: the entries that an earlier reader of the request has omitted. */
 export interface ShouldRateLimit extends UnaryHandler {
   (request: Uint8Array, reply: UnaryReply, leftOut?: OmittedParts): void;
 }
@@ -73,7 +73,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
   return Object.assign(asking(decided, options), { longest });
 }
 
-/** As `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
+/** Does the same as `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
 export function rejectSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
   if (!(error instanceof RequestTooLarge)) {
     refuse(error, reply, options);
@@ -87,15 +87,18 @@ export function rejectSized(error: unknown, reply: UnaryReply, options: RequestR
   } else reply.fail(answer);
 }
 
-/** The receiver of a whole decision, for APIs that have room for more than the protocol. */
+/** The receiver of a whole decision, for APIs that can report more than the protocol. */
 export interface WholeReply extends Omit<UnaryReply, 'send'> {
   /** `plans`: one per descriptor, as the statuses. */
   answer(response: RateLimitResponse, plans: readonly Plan[]): void;
-  /** Called instead for a request beyond the bounds, which has no plans. */
+  /** Called instead for a request beyond the bounds. Such a request has no plans. */
   answerTooLarge(response: RateLimitResponse, reason: string): void;
 }
 
-/** Asks as any other caller does. `response` selects the headers of answers. A temporary failure is UNAVAILABLE. */
+/**
+ * Creates a function that decides requests as for gRPC callers. `response` selects the headers of answers. A temporary failure is
+ * UNAVAILABLE.
+ */
 export function createWholeDecisions(
   options: ShouldRateLimitOptions,
   response: ResponseOptions,
@@ -140,7 +143,10 @@ function asking<Reply extends Omit<UnaryReply, 'send'>>(
   };
 }
 
-/** Undefined: the call was rejected because of its bytes or size, or because its caller lacks a right that it needs beside `right`. */
+/**
+ * Undefined: the call was rejected because of its bytes or size, or because its caller lacks a right that it needs in addition to
+ * `right`.
+ */
 export function readRequest(
   bytes: Uint8Array,
   reply: Omit<UnaryReply, 'send'>,
@@ -157,7 +163,7 @@ export function readRequest(
   return isAllowed(request, reply, right, options) ? request : undefined;
 }
 
-/** False: its caller lacks a right that it needs beside `right`, and has its answer. */
+/** Returns false if the caller lacks a right that it needs in addition to `right`. The caller then has its answer. */
 export function isAllowed(
   request: RateLimitRequest,
   reply: Omit<UnaryReply, 'send'>,
@@ -182,7 +188,7 @@ function noteCode(span: CallSpan, { overallCode }: RateLimitResponse): void {
   span.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
 }
 
-/** The rights that descriptors need beside `ask`, as bits of `Right`. */
+/** The rights that descriptors need in addition to `ask`, as bits of `Right`. */
 function rightsOf({ descriptors }: RateLimitRequest): number {
   let rights = 0;
   for (const { isNegativeHits, limit } of descriptors) {
@@ -192,7 +198,7 @@ function rightsOf({ descriptors }: RateLimitRequest): number {
   return rights;
 }
 
-/** Traces contain no values of descriptors, because they belong to the callers. */
+/** Traces do not contain the values of descriptors, because these belong to the callers. */
 function describe(span: CallSpan, request: RateLimitRequest): void {
   span.set('weir.domain', request.domain);
   span.set('weir.descriptors', request.descriptors.length);
@@ -202,14 +208,17 @@ function shownMessage(error: ServiceError | StoreError): string {
   return error instanceof StoreError ? error.textForCallers : error.message;
 }
 
-/** INVALID_ARGUMENT for a request beyond the bounds. INTERNAL for invalid bytes, as in grpc-go. UNKNOWN for errors of the Go service. */
+/**
+ * Returns INVALID_ARGUMENT for a request beyond the bounds, INTERNAL for invalid bytes, as grpc-go does, and UNKNOWN for errors of the Go
+ * service.
+ */
 export function refuse(
   error: unknown,
   reply: Pick<UnaryReply, 'fail' | 'origin'>,
   options: RequestReading,
 ): void {
   if (error === callAbandoned) {
-    // A caller that closed the call gets no answer. For others, the deadline passed; the text is that of grpc-go.
+    // Sends no answer to a caller that closed the call. For other callers, the deadline passed; the text is that of grpc-go.
     reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });
   } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: shownMessage(error) });
