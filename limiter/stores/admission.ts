@@ -1,4 +1,7 @@
-/** Decides operations with a bound, a single one or those of all limits of a rule, from the state of their counters. Pure. */
+/**
+ * Decides operations with a bound, a single one or those of all limits of a rule, from the state of their counters. Its functions are
+ * pure.
+ */
 
 import type { AlgorithmBound, CounterState } from '../algorithms/algorithm-bound.ts';
 import type { Operation } from './operation.ts';
@@ -52,7 +55,7 @@ export function admit(
   return taken > 0;
 }
 
-/** Gives back hits. A missing counter stays missing. */
+/** Gives back hits. A missing counter is not created. */
 function giveBack(op: Operation, nowMicros: number): void {
   const bound = op.counter.bound!;
   const before = bound.stateAt(op.held, nowMicros);
@@ -66,7 +69,7 @@ function giveBack(op: Operation, nowMicros: number): void {
   op.error = undefined;
 }
 
-/** Returns the time until a hit passes if none is left; otherwise until nothing is used. */
+/** Returns the time until a hit passes if no hit is left, and otherwise the time until nothing is used. */
 export function waitMicros(
   bound: AlgorithmBound,
   held: CounterState,
@@ -76,7 +79,7 @@ export function waitMicros(
   return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
 }
 
-/** Returns the same as `waitMicros`, for an op of a reservation: a rejected one waits for its whole amount. */
+/** Returns the same as `waitMicros`, for an op of a reservation. A rejected reservation waits until its whole amount fits. */
 export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
   const bound = counter.charging!;
   const { outcome, amount } = hold!;
@@ -91,8 +94,8 @@ export function used(bound: AlgorithmBound, held: CounterState, nowMicros: numbe
 }
 
 /**
- * Charges hits regardless of what is left, up to the largest number of the counter. `held` is its current state. Returns the new
- * state, and how many hits it counted.
+ * Charges hits regardless of the remaining hits, up to the largest number that the counter can hold. `held` is its current state. Returns
+ * the new state, and the number of counted hits.
  */
 export function chargeAnyway(
   bound: AlgorithmBound,

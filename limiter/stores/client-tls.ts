@@ -16,11 +16,11 @@ export interface ClientTlsFiles {
   /** The limiter's certificate, which needs its key. */
   certPath: string;
   keyPath: string;
-  /** Authorities that are trusted besides the default ones. */
+  /** Authorities that are trusted in addition to the default ones. */
   caPath: string;
   /** Accepts a certificate with any name. Its chain is still verified. */
   skipHostnameVerification: boolean;
-  /** The prefix of the settings' names in errors. By default no settings are named. */
+  /** The prefix that the names of the settings have in errors. By default, errors name no settings. */
   settingPrefix?: 'REDIS_TLS_' | 'MEMCACHE_TLS_';
 }
 
@@ -48,7 +48,7 @@ export class ClientTls {
     }, refused);
   }
 
-  /** Options for `tls.connect`, from the current files. */
+  /** Returns the options for `tls.connect`, from the current files. */
   get options(): ConnectionOptions {
     const context = () => this.#context.current().context;
     return {
@@ -72,7 +72,7 @@ function readFiles(files: ClientTlsFiles): Pem {
   };
 }
 
-/** The typo is the Go service's: people search for this text. */
+/** The typo is copied from the Go service, because people search for this text. */
 function pairProblem(files: ClientTlsFiles): string {
   const setting = settingOf(files, 'CLIENT_CERT and _KEY');
   return `${setting}failed lo load TLS key pair (${files.certPath},${files.keyPath})`;
@@ -90,7 +90,7 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
   } as const;
   if (certPath === '') return createSecureContext(authorities);
   try {
-    // The text becomes bytes, because TLS takes an empty text as no certificate, which may occur while the file is being written.
+    // The text is converted to bytes. An empty text, which may occur while the file is being written, would mean no certificate to TLS.
     const pair = { cert: Buffer.from(cert, 'latin1'), key: Buffer.from(key, 'latin1') };
     return createSecureContext({ ...authorities, ...pair });
   } catch (error) {
@@ -101,8 +101,8 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
 const keepAliveMs = 30_000;
 
 /**
- * Begins a connection to a store. With TLS it is open at `secureConnect`. `onread` is that of Node's `net.connect`. The connection does
- * not keep the process alive, but a caller that waits for an answer does.
+ * Begins a connection to a store. A TLS connection is open at `secureConnect`. `onread` is the option of Node's `net.connect`. The
+ * connection does not keep the process alive, but a caller that waits for an answer does.
  */
 export function dial(
   endpoint: { host: string; port: number } | { path: string },

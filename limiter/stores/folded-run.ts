@@ -1,15 +1,15 @@
 /**
- * Folding: the operations of many callers on one key become one command, and each caller still gets the total as if all had asked
- * one after another. An addition is x -> min(maxTotal, x + h), a subtraction x -> max(0, x - h). Both are clamps, and
- * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
- * and gives the value before; each total follows from it. Pure.
+ * Folding: the operations of many callers on one key become one command, and each caller still gets the total as if all had asked one
+ * after another. An addition is x -> min(maxTotal, x + h), a subtraction x -> max(0, x - h). Both are clamps, and a sequence of clamps is
+ * again a clamp: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies this clamp once and returns
+ * the value before it. Each total follows from that value. Pure.
  */
 import { callAbandoned, failOp, hitsToCount, type LeaseTerms, type Operation } from './operation.ts';
 import type { StoreError } from './store-error.ts';
 
-/** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
+/** The maximum of totals: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
-/** The total to report if it would be larger: above any limit, including 2^53 - 1. */
+/** The total to report if the exact total would be larger. It is above any limit, including 2^53 - 1. */
 export const beyondTotal = maxTotal + 1;
 
 /** A number above any total. */
@@ -21,14 +21,14 @@ export class FoldedRun {
   shift = 0;
   low = 0;
   high = maxTotal;
-  /** Lifetime of the key if it is missing. 0: nothing in the run creates it. */
+  /** The lifetime of the key if it does not exist. 0: nothing in the run creates it. */
   ttlSeconds = 0;
-  /** The largest value before the run with which none of its hits is over limit, or `neverOver`. */
+  /** The largest value before the run for which no hit of the run is over limit, or `neverOver`. */
   max = neverOver;
-  /** The message to the ledger of leases that goes with it. */
+  /** The message to the ledger of leases that is sent with the run. */
   lease: LeaseTerms | undefined;
   #first: Operation;
-  /** Set only from the second op on, because most runs have one. */
+  /** Only set from the second op on, because most runs have a single op. */
   #rest: Operation[] | undefined;
 
   constructor(op: Operation) {
@@ -43,7 +43,7 @@ export class FoldedRun {
     this.#fold(op);
   }
 
-  /** Lifetime of the key if something else has created it. */
+  /** The lifetime of the key if another command has created it. */
   get lifeSeconds(): number {
     return this.ttlSeconds === 0 ? this.#first.ttlSeconds : this.ttlSeconds;
   }
@@ -103,7 +103,7 @@ export class FoldedRun {
 
   /**
    * Answers every op of a run with `lease`. `before` is the value without the hits that the limiter returned, and `outstanding` the
-   * leased hits. Refunds stop at the leased hits.
+   * leased hits. Refunds do not go below the leased hits.
    */
   answerLeased(before: number, outstanding: number, granted: number, others: readonly number[] = []): void {
     const floor = Math.min(before, outstanding);
@@ -152,21 +152,21 @@ export class FoldedRun {
   #fold(op: Operation): void {
     const { verb, lease } = op;
     const hits = hitsToCount(op);
-    // A limiter has one message in progress for a counter. If it was given up meanwhile, nothing waits for the answer.
+    // A limiter has at most one message in progress for a counter. If it was given up meanwhile, nothing waits for the answer.
     if (lease !== undefined && lease.sequence >= (this.lease?.sequence ?? 0)) this.lease = lease;
     if (verb === 'refund') {
       this.low = Math.max(0, this.low - hits);
       this.high = Math.max(0, this.high - hits);
-      // Any x ends at low from here down, as x is at most maxTotal.
+      // Any value from here down ends at low, because values are at most maxTotal.
       this.shift = Math.max(this.low - maxTotal, this.shift - hits);
     } else {
       this.low = Math.min(maxTotal, this.low + hits);
       this.high = Math.min(maxTotal, this.high + hits);
-      // Any x ends at high from here up, as x is at least 0.
+      // Any value from here up ends at high, because values are at least 0.
       this.shift = Math.min(this.high, this.shift + hits);
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
       const limit = op.counter.capacity;
-      // The counter may be over limit by now, and a limit of 0 never has room.
+      // The counter may be over limit after this, and a limit of 0 never has room.
       if (limit > 0) this.max = Math.min(this.max, this.low > limit ? -1 : limit - this.shift);
     }
   }
@@ -177,7 +177,7 @@ export function totalAfter(before: number, hits: number, negative: boolean): num
   return Math.min(maxTotal, reportedAfter(before, hits, negative));
 }
 
-/** Returns the total that the caller gets: `beyondTotal` if the total stops before all of the hits. */
+/** Returns the total that the caller gets. It is `beyondTotal` if the total cannot include all of the hits. */
 export function reportedAfter(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }

@@ -7,7 +7,7 @@ export interface LocalCacheStats {
   /** Entries that ended with their window. */
   expiredCount: number;
   entryCount: number;
-  /** Always 0: reading the clock at every lookup would cost more than the lookup. */
+  /** Always 0: reading the clock at every lookup would cost more than the lookup itself. */
   averageAccessTime: number;
   hitCount: number;
   missCount: number;
@@ -16,8 +16,8 @@ export interface LocalCacheStats {
 }
 
 /**
- * The memory of an entry besides its key's characters: the entry, its slot in the map and the string's header. Measured on
- * Node 26: 127 bytes with the map full, 175 just after the map doubled.
+ * The memory of an entry in addition to its key's characters: the entry, its slot in the map and the string's header. Measured on Node
+ * 26: 127 bytes with a full map, 175 just after the map has doubled.
  */
 export const cacheEntryOverheadBytes = 176;
 
@@ -54,12 +54,12 @@ export class BoundedLocalCache {
     this.#maxBytes = options.maxBytes;
   }
 
-  /** The bytes held, counted as key plus `cacheEntryOverheadBytes`. Never above the bound. */
+  /** The bytes in use, counted as key plus `cacheEntryOverheadBytes`. They never exceed the bound. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Returns the time until which the key is over limit, or 0 if it is not at `nowMs`. Counts as one lookup. */
+  /** Returns the time until which the key is over limit, or 0 if it is not at `nowMs`. It counts as a lookup. */
   until(key: string, nowMs: number): number {
     this.stats.lookupCount += 1;
     const entry = this.#entries.get(key);
@@ -76,8 +76,8 @@ export class BoundedLocalCache {
   }
 
   /**
-   * Remembers a key. `expiresAtMs` is when a hit passes again: from then on the key is not over. A key too large for the whole cache
-   * is not remembered.
+   * Remembers a key. `expiresAtMs` is the time at which a hit passes again and the key is no longer over limit. A key that is too large
+   * for the whole cache is not remembered.
    */
   remember(key: string, expiresAtMs: number): void {
     const known = this.#entries.get(key);

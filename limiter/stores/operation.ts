@@ -17,21 +17,21 @@ import { StoreError } from './store-error.ts';
  */
 export type Verb = 'add' | 'peek' | 'refund' | 'reserve' | 'commit' | 'look';
 
-/** The caller that asked. */
+/** The caller of an operation. */
 export interface Caller {
-  /** True once the caller gave up. Remains false for a caller that got an answer, with or without the store. */
+  /** True once the caller gave up. Remains false for a caller that was answered, with or without the store. */
   readonly abandoned: boolean;
-  /** The span of a traced call: the work of the store belongs to its trace. */
+  /** The span of a traced call. The work of the store is a part of its trace. */
   readonly span?: CallSpan | undefined;
-  /** The headers of its call: name, value, name, value, with names in lower case. For rarely needed headers. */
+  /** The headers of the call: name, value, name, value, with names in lower case. They are rarely needed. */
   readonly fields?: readonly string[] | undefined;
   /** The caller's name. Undefined if callers have no names. */
   readonly caller?: { readonly name: string } | undefined;
 }
 
 /**
- * Whether an operation that is over its limit holds back the others of its request: alone, together with all operations that have
- * `together`, or never.
+ * How an operation that is over its limit holds back the others of its request: alone, together with all operations that have `together`,
+ * or never.
  */
 export type HoldsBack = 'alone' | 'together' | 'never';
 
@@ -42,17 +42,20 @@ export interface Counter {
   /** The limit. The counter is over limit if its total exceeds it. */
   readonly capacity: number;
   /**
-   * The bound of the counter: hits are counted only if it lets them pass. Undefined: a single fixed window, which counts all hits,
+   * The bound of the counter: hits are counted only if the bound lets them pass. Undefined: a single fixed window, which counts all hits,
    * including those over limit.
    */
   readonly bound: AlgorithmBound | undefined;
-  /** The bound for reservations: the same, or for a single fixed window also one. Undefined: no reservations are made on the counter. */
+  /**
+   * The bound for reservations. It is the same bound, except that a single fixed window has one, too. Undefined: reservations are not
+   * possible on the counter.
+   */
   readonly charging: AlgorithmBound | undefined;
   /** Whether the unit of the limit is the second. Such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
-  /** Hits that a limiter may lease at a time. 0: none, as for counters with a bound. */
+  /** The maximum number of hits that a limiter may lease at a time. 0: none, as for counters with a bound. */
   readonly maxLease: number;
-  /** Private to the store: what it found for the last key, so that it need not look up the key again. */
+  /** For the store alone: what it found for the last key, so that it need not look up the key again. */
   place: unknown;
 }
 
@@ -65,13 +68,13 @@ export interface LeaseTerms {
   readonly ledgerKey: string;
   /** The limiter that reports. */
   readonly limiter: string;
-  /** Increases with each message of a limiter. 0: nothing is reported, and refunds only stop at the leased hits. */
+  /** Increases with each message of a limiter. 0: nothing is reported, and refunds do not go below the leased hits. */
   readonly sequence: number;
   /** All hits that this limiter has ever spent of its grants, so that a lost message or reply causes no uncertainty. */
   readonly spent: number;
   /** Hits that its clients may still use and that stay granted. A lease keeps none. */
   readonly keeps: number;
-  /** Hits to grant in addition, and the most that any limiter leases of this counter. 0: none. */
+  /** Hits to grant in addition, and the maximum that any limiter leases of this counter. 0: none. */
   readonly want: number;
   readonly max: number;
   readonly limit: number;
@@ -84,23 +87,23 @@ export interface LeaseTerms {
   readonly charged: number;
   readonly hungry: number;
   readonly livesMs: number;
-  /** Answer: granted hits, including those that it keeps. -1: no answer yet. */
+  /** Answer: the granted hits, including hits that the limiter retains. -1: no answer yet. */
   granted: number;
   /** Answer: the sums of the shares of other limiters. */
   othersCharged: number;
   othersHungry: number;
-  /** Answer: the counter after the call, including the granted hits. */
+  /** Answer: the state of the counter after the call, including the granted hits. */
   top: number;
 }
 
-/** The owner of a reservation. Each domain and each caller has a bound of its own. */
+/** The owner of a reservation. Each domain and each caller has its own bound. */
 export interface ReservationOwner {
   readonly domain: string;
   /** The name of the caller. Undefined if callers have no names. */
   readonly caller: string | undefined;
 }
 
-/** Why a reservation has no room. */
+/** The reason why there is no room for a reservation. */
 export interface ReachedReservationBound {
   /** The owner whose bound is reached. */
   readonly of: 'counter' | 'domain' | 'caller' | 'memory';
@@ -108,9 +111,9 @@ export interface ReachedReservationBound {
   readonly roomAtMs: number;
 }
 
-/** One call about a reservation: what its operations share, and the outcome of the whole call. */
+/** A call about a reservation: what its operations share, and the outcome of the whole call. */
 export interface Reservation {
-  /** The id, unique among all reservations of the store, over all domains. At most 277 bytes. Empty for `look`. */
+  /** The id, unique among all reservations of the store, across all domains. At most 277 bytes. Empty for `look`. */
   readonly id: string;
   /** The owner, whose bounds apply. Undefined: no bound on owners applies. */
   readonly owner: ReservationOwner | undefined;
@@ -121,9 +124,9 @@ export interface Reservation {
   readonly isMarker: boolean;
   /** Reserve: a text that the caller wants back for the id later, through `recall`. Undefined: none. */
   note: string | undefined;
-  /** Reserve: another quota lets the request pass, so the quotas of this call never reject. They are only left out. */
+  /** Reserve: another quota lets the request pass, so the quotas of this call never reject it. They are only left out. */
   otherQuotaPasses: boolean;
-  /** Reserve: the number of counters of the whole call, of which these may be a part. */
+  /** Reserve: the number of counters of the whole call. These counters may be a part of them. */
   width: number;
   /**
    * The number of descriptors that the caller names in the whole call. A commit with another number than the reserve changes nothing.
@@ -162,9 +165,9 @@ export interface Reservation {
 
 /** An operation's part of a reservation's call: what it holds of its counter. No key occurs twice in a call. */
 export interface ReservationHold {
-  /** The whole call. If a call is spread over several places, temporarily the part in one of them. */
+  /** The whole call. If a call is spread over several places, this is temporarily the part in one of them. */
   reservation: Reservation;
-  /** Whether it charges regardless of what is left. Such an operation never rejects. */
+  /** Whether it charges regardless of the remaining hits. Such an operation never rejects. */
   readonly isShadow: boolean;
   /** Whether it rejects only if all other groups of this kind do. Otherwise, its group is left out, and the others are charged. */
   readonly isQuota: boolean;
@@ -175,11 +178,11 @@ export interface ReservationHold {
    * amount, and nothing for an unknown id. Look: undefined.
    */
   readonly amount: number | undefined;
-  /** Reserve: how long, and what happens if it expires. */
+  /** Reserve: how long the amount is held, and what happens when it expires. */
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
 
-  /** Answer: the outcome. `left-out`: a quota that rejected. `untouched`: another one rejected. */
+  /** Answer: the outcome. `left-out`: a quota that rejected the amount. `untouched`: another operation rejected it. */
   outcome: 'charged' | 'refused' | 'left-out' | 'untouched';
   /** Answer: the amount held by open reservations, as a part of `after`, and their number. */
   reserved: number;
@@ -190,7 +193,7 @@ export interface ReservationHold {
   changed: number;
   /** Answer: the amount that expired reservations returned in this call. */
   givenBack: number;
-  /** Answer to commit: the amount of the reservation that the counter no longer held because it was evicted or reset. */
+  /** Answer to commit: the part of the reserved amount that the counter no longer held, because it was evicted or reset. */
   lost: number;
 }
 
@@ -204,11 +207,11 @@ export interface Operation<C extends Counter = Counter> {
   readonly counter: C;
   /** The whole counter key, including the window. */
   readonly key: string;
-  /** The number of hits, 0 .. 2^53 - 1. */
+  /** The number of hits, 0 to 2^53 - 1. */
   hits: number;
   /**
-   * The lifetime of the key in seconds, including jitter, from its first hit; for a sliding window or token bucket from its last. At
-   * least 1.
+   * The lifetime of the key in seconds, including jitter. It starts at the first hit, or at the last hit for a sliding window or token
+   * bucket. At least 1.
    */
   readonly ttlSeconds: number;
   /**
@@ -216,25 +219,25 @@ export interface Operation<C extends Counter = Counter> {
    * bounds, the same hits, and different keys with one hash tag. 1: this operation alone.
    */
   groupSize: number;
-  /** The operations of all limits of a rule, on the first of several. Undefined otherwise. */
+  /** The operations of all limits of a rule. Set on the first of several operations; undefined otherwise. */
   group: readonly Operation<C>[] | undefined;
-  /** Used only by `SubmitOptions.stopWhenOver`: what it does to the others if it is over limit. */
+  /** Used only by `SubmitOptions.stopWhenOver`: how the operation affects the others if it is over limit. */
   holdsBack: HoldsBack;
   /**
-   * The caller. If it gives up before the batch is sent, the operation is left out and answered with `callAbandoned`.
-   * Undefined if the caller cannot give up. A store that counts within `submit` need not check.
+   * The caller. If it gives up before the batch is sent, the operation is left out and answered with `callAbandoned`. Undefined if the
+   * caller cannot give up. A store that counts within `submit` need not check this.
    */
   caller: Caller | undefined;
-  /** The message to the ledger that goes with the hits: written by the store of leases for the store that it asks. */
+  /** The message to the ledger that is sent with the hits. The store of leases writes it for the store that it asks. */
   lease: LeaseTerms | undefined;
   hold: ReservationHold | undefined;
   /** The end of the window, or 0 if it has none. Unlike infinity, small numbers need no allocation. */
   windowEndSeconds: number;
-  /** The seconds of a fixed window. For other algorithms, the value to use if the store gives none. */
+  /** The seconds until a fixed window ends. For other algorithms, the value to use if the store returns none. */
   secondsToReset: number;
-  /** The local cache knows the counter to be full, or an override blocks it. */
+  /** Whether the local cache knows the counter to be full, or an override blocks it. */
   full: boolean;
-  /** The same for this counter or another one of its group: the limiter does not ask the store. */
+  /** Whether this is true of the counter or of another counter of its group. The limiter then does not ask the store. */
   remembered: boolean;
 
   /** Answer: hits that the store applied: `hits`, or 0 if they did not pass or stop-when-over held them back. */
@@ -253,19 +256,19 @@ export interface Operation<C extends Counter = Counter> {
   waitMicros: number;
   /** Answer with a bound: what the counter holds after this operation. Undefined: it does not exist. */
   held: CounterState | undefined;
-  /** Answer: hits beyond `after` that are also charged because they are leased, so that less is left. */
+  /** Answer: leased hits that are charged in addition to `after`, so that less is left. */
   leased: number;
-  /** Answer: leases or reservations may return a part of the total, so a counter that is over limit may have room later. */
+  /** Answer: whether leases or reservations may return a part of the total, so that a counter that is over limit may have room later. */
   mayReturn: boolean;
-  /** Answer: over limit, and reservations on its counter have expired or may have. `look` returns what they held. */
+  /** Answer: whether the counter is over limit and its reservations have expired or may have expired. `look` returns their amounts. */
   hasExpired: boolean;
-  /** Answer: a lease covers the hits, and the store was not asked. */
+  /** Answer: whether a lease covers the hits, so that the store was not asked. */
   fromLease: boolean;
-  /** Answer: set if this key failed; `after` is then meaningless. */
+  /** Answer: the error if this key failed; `after` is then meaningless. */
   error: StoreError | undefined;
 }
 
-/** Creates a single operation without an answer. Arguments are positional, because every hit needs one. */
+/** Creates a single operation without an answer. Its arguments are positional, because every hit needs an operation. */
 export function newOperation<C extends Counter>(
   counter: C,
   key: string,
@@ -302,7 +305,7 @@ export function newOperation<C extends Counter>(
   };
 }
 
-/** Copies an operation with another verb and other hits, as a single one without a lease. */
+/** Copies an operation as a single one without a lease, with another verb and other hits. */
 export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, hits: number): Operation<C> {
   const copy = newOperation(of.counter, of.key, verb, hits, of.ttlSeconds);
   copy.groupSize = of.groupSize;
@@ -335,7 +338,7 @@ export function newLeaseTerms(
   };
 }
 
-/** Creates the terms of a call without answers. Missing ones do not apply. */
+/** Creates the terms of a call without answers. Terms that are not given do not apply. */
 export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partial<Reservation>): Reservation {
   return {
     id: given.id,
@@ -417,7 +420,7 @@ export function isRefused({ verb, error, counter, after, over }: Operation): boo
   return counter.bound === undefined ? after > counter.capacity : over;
 }
 
-/** The answer to an operation that was left out because its caller gave up: not counted, and no failure of the store. */
+/** The answer to an operation that was left out because its caller gave up. It was not counted, and the store did not fail. */
 export const callAbandoned = new StoreError(
   'the caller canceled its request before its hits were sent to the store',
   {
@@ -443,7 +446,7 @@ export function failAll(operations: readonly Operation[], error: StoreError): vo
   for (const operation of operations) failOp(operation, error);
 }
 
-/** Calls `answer` for each item, even if it throws for one of them. The first error is thrown at the end. */
+/** Calls `answer` for each item, even if a call throws. The first error is thrown at the end. */
 export function answerAll<T>(items: readonly T[], answer: (item: T) => void): void {
   let thrown: { error: unknown } | undefined;
   for (const item of items) {

@@ -3,7 +3,7 @@ import { submitSpread } from './spread-reservations.ts';
 import { readThenCount } from './stop-when-over.ts';
 import { countAll, type Note, type Notes, type OnceClaims, type Store, type SubmitOptions } from './store.ts';
 
-/** Two stores as one (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
+/** Combines two stores (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
 export class PerSecondStore implements Store {
   readonly #main: Store;
   readonly #perSecond: Store;
@@ -32,7 +32,7 @@ export class PerSecondStore implements Store {
     return this.#main.claims;
   }
 
-  /** Neither store knows the totals of the other. So stop-when-over over both first reads and then counts, as the Go service does. */
+  /** Neither store knows the totals of the other. So stop-when-over across both first reads and then counts, as the Go service does. */
   submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const store = this.#onlyStoreOf(ops);
     if (store !== undefined) store.submit(ops, options, done);

@@ -16,9 +16,9 @@ export interface ReservationPlaces {
 }
 
 /**
- * Each place decides by itself. A reserve asks one place after another, in the order of the counters. If one rejects, the earlier
- * places return what they took. So nothing is overspent, but other calls may be rejected too early, and a crash leaves amounts held
- * until their TTL. Repeating a call completes what was half done.
+ * Each place decides on its own. A reserve asks one place after another, in the order of the counters. If one place rejects the amount,
+ * the earlier places return what they charged. So nothing is overspent, but other calls may be rejected too early, and a crash leaves
+ * amounts reserved until their TTL. Repeating a call completes a partial one.
  */
 export function submitSpread(ops: readonly Operation[], places: ReservationPlaces, done: () => void): void {
   const parts = [...Map.groupBy(ops, places.placeOf).values()];
@@ -143,7 +143,7 @@ async function reserve(
     parts.map((part) => {
       if (part === refusing) return undefined;
       if (outcome === 'conflict') return look(part, places);
-      // They already remember this for a marker that they left out.
+      // These places already remember this for a marker that they left out.
       const asked = call.isMarker ? part.filter(({ hold }) => hold!.outcome !== 'left-out') : part;
       if (asked.length === 0) return undefined;
       return ask(asked, { note: undefined, isOverLimitElsewhere: true }, places);

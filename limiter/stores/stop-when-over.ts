@@ -76,7 +76,7 @@ function lookAt(op: Operation): Operation {
   return look;
 }
 
-/** An op that is to be counted, and the copy that is submitted for it. */
+/** An op that is to be counted, and the copy of it that is submitted. */
 interface CountedCopy {
   readonly op: Operation;
   readonly copy: Operation;
@@ -127,14 +127,14 @@ function judge(
   return { counts, later: requests.slice(judged) };
 }
 
-/** Answers an op without a bound by the look at its key, which nothing changes. */
+/** Answers an op without a bound from the total that was read, because the op changes nothing. */
 function answer(op: Operation, { after, mayReturn, hasExpired }: Operation): void {
   op.after = after;
   op.mayReturn = mayReturn;
   op.hasExpired = hasExpired;
 }
 
-/** Updates what the looks read to what the hits of a group leave. */
+/** Updates the totals that were read to the totals after the hits of a group. */
 function leave(group: readonly Operation[], looks: ReadonlyMap<string, Operation>): void {
   const hasRoom = group.every(({ key, hits, counter }) => {
     return counter.bound === undefined || looks.get(key)!.after + hits <= counter.capacity;

@@ -4,13 +4,13 @@ export class StoreError extends Error {
   /** Whether the same operation may succeed a moment later. */
   readonly transient: boolean;
   /**
-   * The operation was certainly not counted: nothing was sent, or the server answered that it executed nothing. False if this is
-   * unknown, such as after a lost reply.
+   * Whether the operation was certainly not counted: nothing was sent, or the server answered that it did not execute it. False if this
+   * is unknown, for example after a lost reply.
    */
   readonly notCounted: boolean;
   /**
-   * The store was not asked, or did not answer, and nothing within it has noticed this yet. Such an error is no sign that the store
-   * is available.
+   * Whether the store was not asked, or did not answer, and nothing in it has noticed this yet. Such an error does not show that the
+   * store is available.
    */
   readonly unheard: boolean;
   #textForCallers: string | undefined;
@@ -31,7 +31,7 @@ export class StoreError extends Error {
     return this.#textForCallers;
   }
 
-  /** Copies the error for an operation about which more is known. */
+  /** Copies the error for an operation for which more is known. */
   marked(notCounted: boolean): StoreError {
     if (notCounted === this.notCounted) return this;
     const { transient, unheard, cause } = this;
@@ -45,11 +45,11 @@ const ipv6 = String.raw`\[[0-9a-f:.%]+\]|(?<![\w:])(?:[0-9a-f]{0,4}:){2,}[0-9a-f
 const named = String.raw`[\w-]+(?:\.[\w-]+)*\.?(?=:\d{1,5}\b)`;
 const address = new RegExp(`(?:${ipv6}|${ipv4}|${named})(?::\\d{1,5}\\b)?`, 'gi');
 
-/** The text without addresses and host names: a caller learns the kind of failure, and only the log where the store is. */
+/** Returns the text without addresses and host names. A caller learns only the kind of failure; the log also shows where the store is. */
 export function textForCallers(text: string): string {
   return (
     text
-      // TLS lists the names of the certificate.
+      // TLS errors list the names in the certificate.
       .replace(/\b(certificate's altnames)\b.*/s, '$1')
       .replace(/\b(getaddrinfo|query[A-Z]\w*) (E?[A-Z_]+) \S+/g, '$1 $2')
       .replace(/\b(connect E[A-Z]+) \S+/g, '$1')

@@ -11,14 +11,14 @@ export const countAll: SubmitOptions = { stopWhenOver: false };
 
 /** Memory, Redis, memcached, and their decorators, which `assembly/store.ts` lists in order. */
 export interface Store {
-  /** Whether it can reach a server. While it cannot, every operation fails. Absent if it always can or if that is unknown. */
+  /** Whether the store can reach a server. While it cannot, every operation fails. Absent if it always can or if this is unknown. */
   readonly connected?: boolean;
   /**
    * Executes all operations of one request, or of one call about a reservation, and answers in place. Calls `done` exactly once,
    * possibly before it returns.
    */
   submit(operations: Operation[], options: SubmitOptions, done: () => void): void;
-  /** The notes of reservations. Undefined if it supports no reservations. */
+  /** The notes of reservations. Undefined if the store does not support reservations. */
   readonly notes?: Notes | undefined;
   /** The claims. Undefined if the store cannot determine which limiter is first. */
   readonly claims?: OnceClaims | undefined;
@@ -31,7 +31,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Base of decorators: passes everything that they do not change to the store behind them. */
+/** Base of decorators: passes all calls that a decorator does not change to the store that it decorates. */
 export abstract class StoreDecorator implements Store {
   protected readonly store: Store;
 
@@ -62,7 +62,7 @@ export abstract class StoreDecorator implements Store {
   }
 }
 
-/** A store that keeps reservations: calls about these go through it, hits go to the store behind it. */
+/** A store with reservations. Calls about reservations go through it; hits go to the store that it decorates. */
 export interface ReservationStore extends Store {
   /**
    * For answered operations of one request of which some are over limit because of reservations that have expired (`hasExpired`):
@@ -71,11 +71,11 @@ export interface ReservationStore extends Store {
   giveBack(operations: Operation[], options: SubmitOptions, done: () => void): void;
 }
 
-/** Capabilities that a store lacks with its settings, each with the reason. Undefined: the store has it. */
+/** Capabilities that a store lacks with its settings, each with the reason. Undefined: the store has the capability. */
 export interface StoreLimits {
   /** Algorithms other than the fixed window. */
   readonly algorithms: string | undefined;
-  /** Several limits of one rule, which pass together. */
+  /** Several limits of one rule, which count hits only together. */
   readonly groups: string | undefined;
   /** Reserve and commit. */
   readonly reservations: string | undefined;
@@ -83,15 +83,15 @@ export interface StoreLimits {
   readonly shares: string | undefined;
 }
 
-/** A counter, as operators read it. */
+/** A counter, as operators see it. */
 export interface StoredCounter {
-  /** The stored numbers; for a fixed window the total and two zeros. */
+  /** The stored numbers. For a fixed window, they are the total and two zeros. */
   readonly held: CounterState;
-  /** Hits of the total that limiters have leased and not yet reported. */
+  /** The hits of the total that limiters have leased and not yet reported. */
   readonly leased: number;
 }
 
-/** Claims: makes sure that something happens only once in a fleet, whichever limiter notices it first. */
+/** Claims ensure that something happens only once in a fleet, no matter which limiter notices it first. */
 export interface OnceClaims {
   /** Whether the name was unclaimed during the last `seconds`: true for one caller only. Rejects with a StoreError. */
   claim(name: string, seconds: number): Promise<boolean>;
@@ -108,7 +108,7 @@ export interface Note {
 /** Changes of a tally of reservations: a number for each end time, in seconds since the epoch. */
 export type TallyChanges = ReadonlyMap<number, number>;
 
-/** The records of reservations that a store has beside their counters. */
+/** The records of reservations that a store has in addition to their counters. */
 export interface Notes {
   /** Reads the note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;
@@ -118,7 +118,7 @@ export interface Notes {
    */
   note(note: Note): Promise<string | ReachedReservationBound | undefined>;
   /**
-   * Adds to a tally that all limiters of the store share, and resolves to the whole tally. Undefined if a store has only one limiter.
+   * Adds to a tally that all limiters of the store share, and resolves to the whole tally. Undefined if only one limiter uses the store.
    * Rejects with a StoreError.
    */
   readonly share?:
@@ -127,7 +127,7 @@ export interface Notes {
 }
 
 export interface ReservationBounds {
-  /** BUDGET_MAX_RESERVATIONS: the most open reservations of one counter. */
+  /** BUDGET_MAX_RESERVATIONS: the maximum number of open reservations of one counter. */
   readonly maxReservations: number;
   /** How long the store remembers a reservation after its TTL, or after a later commit or release. */
   readonly recordMs: number;

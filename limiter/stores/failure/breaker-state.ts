@@ -1,7 +1,7 @@
 import type { Timers } from '../../../process/time/clock.ts';
 
 /**
- * Decides when a store is asked:
+ * Decides when the store is asked:
  *
  *            silence, unreachable              probe sent
  *   closed ───────────────────────> open ──────────────────> probing
@@ -10,16 +10,16 @@ import type { Timers } from '../../../process/time/clock.ts';
  *     │ doubled to the end          │ silence, unreachable         v
  *     └─────────────────────────── ramping <───────────────────────┘
  *
- * Time is measured in ticks. A tick is quiet if requests wait and none was answered since the previous tick. More than `quietTicks`
- * of them in a row are silence. A process that stalls misses ticks, and each tick comes after the store's answers were read
+ * Time is measured in ticks. A tick is quiet if requests wait and none was answered since the previous tick. More than `quietTicks` of
+ * them in a row are silence. A process that stalls misses ticks, and each tick comes after the store's answers were read
  * (`ticksAfterReading`), so it does not mistake its own pause for the store's. While ramping, a bounded number of requests is in flight,
  * which doubles with every tick that was not quiet. Pure.
  */
 export type BreakerPhase = 'closed' | 'open' | 'probing' | 'ramping';
 
-/** The first number of requests in flight when the store is back: enough to see that it works, too few to overload it. */
+/** The first number of requests in flight when the store is back: enough to see that it works, but too few to overload it. */
 export const firstAdmitted = 8;
-/** Beyond this number the ramp is over. */
+/** Above this number, the ramp ends. */
 export const lastAdmitted = 512;
 
 export class BreakerState {
@@ -82,7 +82,7 @@ export class BreakerState {
   }
 }
 
-/** The times for detecting a store that hangs, and its return. */
+/** The times for detecting that a store hangs and that it is back. */
 export interface BreakerTimes {
   /** Their ticks come after the store's answers were read, and missed ticks are not repeated (`ticksAfterReading`). */
   timers: Timers;

@@ -12,29 +12,29 @@ import {
 export interface BreakerStoreOptions extends BreakerTimes {
   store: Store;
   /**
-   * The longest time that a request waits, give or take an eighth of `silenceMs`. It applies if its turn at the store comes late, and if
-   * answers to other requests keep the breaker closed.
+   * The maximum time that a request waits, give or take an eighth of `silenceMs`. It matters if the request's turn at the store comes
+   * late, or if answers to other requests keep the breaker closed.
    */
   patienceMs: number;
   /** STORE_BREAKER_MAX_WAITING. */
   maxWaiting: number;
   /** STORE_BREAKER_MAX_WAITING_BYTES. */
   maxWaitingBytes: number;
-  /** Called when it opened, with a reason without credentials, or when it closed, with an undefined reason. */
+  /** Called when the breaker opened, with a reason without credentials, or when it closed, with an undefined reason. */
   onChange?: (open: boolean, reason?: string) => void;
   onClose?: () => void;
 }
 
-/** The memory of an op in flight besides its key, rounded up. */
+/** The memory of an op in flight in addition to its key, rounded up. */
 const opOverheadBytes = 256;
 
 /** The counter of requests that count nothing. */
 const nothingCounted = plainCounter('', { perSecond: false });
 
-/** One request in flight at the store. */
+/** A request in flight at the store. */
 interface Flight {
   readonly ops: readonly Operation[];
-  /** The bytes that count for the bound. */
+  /** The bytes of the request that count toward the bound. */
   readonly bytes: number;
   readonly done: () => void;
   /** The tick of the breaker in which it was sent. */
@@ -45,7 +45,7 @@ interface Flight {
   next: Flight | undefined;
 }
 
-/** Requests in flight, in the order of their arrival: a linked list, because they leave it from any position. */
+/** Requests in flight, in the order of their arrival. It is a linked list because requests leave it at any position. */
 class Flights {
   size = 0;
   bytes = 0;
@@ -90,8 +90,8 @@ class Flights {
 }
 
 /**
- * Asks a store as long as it answers, and otherwise answers at once by itself. If the store answers such a request later, the answer is
- * dropped: its ops are never used again (`Operation`).
+ * Asks the store as long as the store answers. Otherwise the breaker answers immediately itself. If the store answers such a request
+ * later, the answer is dropped: its ops are never used again (`Operation`).
  */
 export class BreakerStore extends StoreDecorator {
   readonly #options: BreakerStoreOptions;
@@ -112,7 +112,7 @@ export class BreakerStore extends StoreDecorator {
       onTick: () => this.#tick(),
       probe: () => this.store.ping(options.silenceMs),
       onProbed: (failure) => {
-        // The reason why the store does not come back is more useful than why it was lost.
+        // The reason why the store does not come back is more useful than the reason why it was lost.
         if (failure !== undefined) this.#refusal = notAsked(failure.message);
       },
     });
@@ -127,7 +127,7 @@ export class BreakerStore extends StoreDecorator {
     return this.#flights.size;
   }
 
-  /** How often it opened since the start. */
+  /** How often the breaker has opened since the start. */
   get opened(): number {
     return this.#opened;
   }
@@ -165,7 +165,7 @@ export class BreakerStore extends StoreDecorator {
     return ask();
   }
 
-  /** Treats the question like any request: it waits no longer than others. */
+  /** Treats the question like any request, so it does not wait longer than others. */
   #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const part = newOperation(nothingCounted, '', 'look', 0, 1);
@@ -246,12 +246,12 @@ export class BreakerStore extends StoreDecorator {
   /** Handles the answer to a request in which not every op was counted. */
   #failed(flight: Flight): void {
     if (wasLeftOut(flight.ops)) {
-      // This reveals nothing about the store.
+      // This error says nothing about the store.
       flight.done();
       return;
     }
     if (this.store.connected !== false || this.#timer.closed) {
-      // An error of a key, or of one node of many, shows that the store is available.
+      // An error about a key, or from one node of many, shows that the store is available.
       if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
       flight.done();
       return;
@@ -303,7 +303,7 @@ export class BreakerStore extends StoreDecorator {
   }
 }
 
-/** Returns the error of the first op that failed. There is one. */
+/** Returns the error of the first op that failed. At least one op failed. */
 function firstError(ops: readonly Operation[]): StoreError {
   return ops.find(hasFailed)!.error!;
 }

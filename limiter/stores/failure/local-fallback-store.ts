@@ -8,23 +8,23 @@ import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.t
 
 export interface LocalFallbackStoreOptions {
   store: Store;
-  /** Stores the last known totals and counts from them. It has bounds of its own. */
+  /** Stores the last known totals and counts from them. It has its own bounds. */
   local: MemoryStore;
   clock: Clock;
   timers: Timers;
-  /** The most keys with undelivered hits, and their memory. */
+  /** The maximum number of keys with undelivered hits, and their maximum memory. */
   maxOwedKeys: number;
   maxOwedBytes: number;
   /**
-   * Selects the errors that are answered locally, which must concern only ops with bounds. Undefined: all errors. With it, no outage is
-   * bridged: the store's answers are not remembered, which would cost each request time.
+   * Selects the errors that are answered locally. They must concern only ops with bounds. Undefined: all errors. With a selection, no
+   * outage is bridged. The store's answers are then not remembered, because that would cost each request time.
    */
   answersOnly?: ((error: StoreError) => boolean) | undefined;
-  /** Called at most once for each round of deliveries if hits that were counted locally never reached the store. */
+  /** Called at most once for each round of deliveries, if locally counted hits never reached the store. */
   onUndelivered?: (undelivered: { counters: number; reason: string }) => void;
 }
 
-/** The keys in one delivery. The next ones wait for its answer. */
+/** The maximum number of keys in one delivery. The next delivery waits for its answer. */
 export const keysPerDelivery = 128;
 /** The interval of attempts to deliver while the store is unavailable. */
 export const deliveryIntervalMs = 250;
@@ -47,9 +47,9 @@ export class LocalFallbackStore extends StoreDecorator {
   #undelivered = 0;
   #endWait: (() => void) | undefined;
   #delivering = false;
-  /** Whether nothing more is counted locally. */
+  /** Whether local counting has ended. */
   #closed = false;
-  /** Whether nothing more is delivered. */
+  /** Whether deliveries have ended. */
   #ended = false;
   #onAllDelivered: (() => void) | undefined;
 
@@ -69,7 +69,7 @@ export class LocalFallbackStore extends StoreDecorator {
     return this.#owed.size;
   }
 
-  /** Deliveries to keys that failed, and ops for which there was no room, since the start. */
+  /** The failed deliveries of keys, and the ops without room, since the start. */
   get undelivered(): number {
     return this.#undelivered + this.#owed.dropped;
   }
@@ -88,7 +88,7 @@ export class LocalFallbackStore extends StoreDecorator {
   }
 
   /**
-   * Called when these counters were reset: hits that were counted for them before are not delivered to the new ones. Undefined: unknown
+   * Called when these counters were reset. Hits that were counted for them before the reset are not delivered. Undefined: unknown
    * counters.
    */
   forget(keys: readonly string[] | undefined): void {
@@ -182,7 +182,7 @@ export class LocalFallbackStore extends StoreDecorator {
     });
   }
 
-  /** Delivers one batch, and the next one when the store took it. */
+  /** Delivers one batch, and the next batch when the store has accepted it. */
   #deliver(): void {
     const nowMs = this.#options.clock.nowMs();
     const deliveries = this.#owed.take(keysPerDelivery, nowMs).map((counter) => deliveryOf(counter, nowMs));
@@ -249,13 +249,13 @@ function hasBound({ counter }: Operation): boolean {
   return counter.bound !== undefined;
 }
 
-/** The undelivered hits of one key, as ops that add them. */
+/** Returns the undelivered hits of one key, as ops that add them. */
 interface Delivery {
   readonly counter: OwedCounter;
   readonly ops: readonly Operation[];
 }
 
-/** One subtraction and one addition, or only one of them if the other has no effect. */
+/** Returns a subtraction and an addition, or only one of them if the other has no effect. */
 function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
   const { toTakeBack, toAdd } = counter.hits;
   const ttlSeconds = Math.max(1, Math.ceil((counter.endMs - nowMs) / 1000));

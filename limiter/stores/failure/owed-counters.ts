@@ -1,4 +1,4 @@
-/** The hits that a store could not count: of one counter, and of all counters by key. Pure. */
+/** The hits that a store could not count: those of one counter, and those of all counters by key. Pure. */
 import { beyondTotal, keyBytes, maxTotal } from '../folded-run.ts';
 
 /**
@@ -41,7 +41,7 @@ export class OwedHits {
   }
 }
 
-/** The hits of one key, until its counter would have ended anyway. */
+/** The hits of one key, stored until its counter would have ended. */
 export interface OwedCounter {
   readonly key: string;
   readonly perSecond: boolean;
@@ -49,7 +49,7 @@ export interface OwedCounter {
   readonly hits: OwedHits;
 }
 
-/** Hits of one op that did not reach the store. */
+/** Hits of an op that did not reach the store. */
 export interface OwedOp {
   readonly key: string;
   readonly hits: number;
@@ -58,10 +58,10 @@ export interface OwedOp {
   readonly endMs: number;
 }
 
-/** The ended entries that one call skips. This blocks the thread for a few ms at most. */
+/** The maximum number of ended entries that one call skips. Skipping them blocks the thread for a few ms at most. */
 const passedPerTake = 10_000;
 
-/** The memory of an entry besides the characters of its key, rounded up. */
+/** The memory of an entry in addition to the characters of its key, rounded up. */
 const keyOverheadBytes = 200;
 
 /** Hits that a store does not have yet, by key, bounded in number and in bytes. Hits without room are counted as dropped. */
@@ -82,7 +82,7 @@ export class OwedCounters {
     return this.#byKey.size;
   }
 
-  /** Ops for which there was no room, since the start. */
+  /** The ops for which there was no room, since the start. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -96,7 +96,7 @@ export class OwedCounters {
     if (this.#byKey.delete(key)) this.#bytes -= bytesOf(key);
   }
 
-  /** `endMs` is used if the key is new here. */
+  /** `endMs` is only used for a key that is new here. */
   owe(op: OwedOp): void {
     const counter = this.#byKey.get(op.key) ?? this.#create(op);
     if (counter === undefined) this.#dropped += 1;

@@ -7,7 +7,7 @@ export interface MemcacheCommand {
   readonly text: string;
   /** Called for a value of the reply, only after a `get`. */
   onValue(key: string, value: string | undefined): boolean;
-  /** Called for the reply's last line. Returns false if it does not answer this command: the connection is out of step then. */
+  /** Called for the reply's last line. Returns false if it is not an answer to this command: the connection is then out of step. */
   onLine(line: string): boolean;
   /** Called if there is no reply. The command may have been carried out nevertheless. */
   onError(error: StoreError): void;
@@ -67,7 +67,7 @@ export function versionCommand(done: (reply: string | StoreError) => void): Memc
   return new LineCommand('version\r\n', /^VERSION /, done);
 }
 
-/** One `get` of several keys. It reports each value that was found, then calls `done` once. */
+/** A `get` of several keys. It reports each value that was found, then calls `done` once. */
 export class GetCommand implements MemcacheCommand {
   readonly text: string;
   readonly #keys: readonly string[];
@@ -77,7 +77,7 @@ export class GetCommand implements MemcacheCommand {
   #left: number;
   /** The index after the key of the last value, because a node answers in the order of the keys. */
   #next = 0;
-  /** Set when a proxy answers in another order. */
+  /** Whether a proxy answers in another order. */
   #asked: ReadonlySet<string> | undefined;
 
   constructor(
@@ -148,7 +148,7 @@ export class CommandQueue {
     return this.#waiting[this.#head]?.command;
   }
 
-  /** The time since which the first one waits. */
+  /** The time since which the first command has waited. */
   get firstMs(): number | undefined {
     return this.#waiting[this.#head]?.sentMs;
   }

@@ -1,4 +1,4 @@
-/** Counters of memcache in one turn: the questions, the answers to each request, and the changes to send. */
+/** The memcache counters of one turn: the questions, the answers to each request, and the changes to send. */
 
 import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, hitsToCount, type Operation } from '../operation.ts';
@@ -21,7 +21,7 @@ export class KeyCount {
   /** The key in the form that memcache accepts. */
   readonly key: string;
   readonly requests: PendingBatch[] = [];
-  /** The error of a node that could not be asked, which is also that of all ops with this key; undefined if that is no failure. */
+  /** The error of a node that could not be asked. All ops with this key get it. Undefined if it does not count as a failure. */
   error: StoreError | undefined;
   /** Whether the node has the key; undefined if it did not answer. */
   found: boolean | undefined;
@@ -149,14 +149,14 @@ export class RequestedKeys {
     else others.splice(others.indexOf(count), 1);
   }
 
-  /** Notes a change that is sent behind questions in flight, whose answers will not include it. */
+  /** Records a change that is sent after questions in flight. Their answers will not include it. */
   overlook(key: string, change: number): void {
     for (const count of this.#asked.get(key) ?? []) count.overlook(change);
   }
 }
 
-// How hits get into a node: with `incr`; if the key is missing, with `add`, which alone sets its lifetime; and if another limiter was
-// first, with `incr` again. If the key was missing a moment ago, `add` is sent right behind `incr` and not after its answer. It has no
+// Sends hits to a node: with `incr`; if the key is missing, with `add`, which alone sets its lifetime; and if another limiter was first,
+// with `incr` again. If the key was missing a moment ago, `add` is sent immediately after `incr`, before its answer arrives. `add` has no
 // effect if the key exists by then, so nothing is counted twice, and the next question finds the key.
 
 export type ChangeOutcome = 'success' | 'error' | 'miss' | 'not_stored';
@@ -164,7 +164,7 @@ export type ChangeOutcome = 'success' | 'error' | 'miss' | 'not_stored';
 export interface ChangeEvents {
   /** Called with the outcome of one command: `miss` is for incr and decr, `not_stored` for add. */
   onCommand(command: 'increment' | 'add' | 'decrement', outcome: ChangeOutcome): void;
-  /** Called when, as far as is known, hits were not counted. */
+  /** Called when hits were not counted, as far as is known. */
   onLost(problem: string, key: string, error: string): void;
 }
 

@@ -27,7 +27,7 @@ import {
 /** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
 export interface MemcacheAddress {
   endpoint: { host: string; port: number } | { path: string };
-  /** The address as given, which identifies the node, also in logs. */
+  /** The address as it is configured. It identifies the node, also in logs. */
   label: string;
 }
 
@@ -39,7 +39,7 @@ export interface MemcacheConnectionOptions {
   timeoutMs: number;
   /** Returns a number from 0 to below 1. */
   random: () => number;
-  /** Called when it is down, with the reason, or ready again. A loss that the first attempt repairs is not reported. */
+  /** Called when the connection is down, with the reason, or ready again. A loss that the first attempt repairs is not reported. */
   onChange(up: boolean, reason: string): void;
 }
 
@@ -50,7 +50,7 @@ const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;
   #state: 'new' | 'connecting' | 'ready' | 'down' | 'closed' = 'new';
-  /** Whether it was reported as down, and not yet as up. */
+  /** Whether it was reported as down and not yet as ready. */
   #isDown = false;
   #socket: Socket | undefined;
   #reader: MemcacheReplyReader | undefined;
@@ -121,7 +121,7 @@ export class MemcacheConnection {
     });
     socket.on('error', (error) => this.#lost(socket, reasonOf(error)));
     socket.on('close', () => this.#lost(socket, 'the node closed the connection'));
-    // A process that hangs still accepts connections, so the node has to answer once before decisions wait for it.
+    // A process that hangs still accepts connections, so the node must answer once before decisions wait for it.
     const probe = versionCommand((reply) => {
       if (typeof reply === 'string') this.#opened();
       else this.#lost(socket, reply.message);
@@ -153,7 +153,7 @@ export class MemcacheConnection {
     process.nextTick(() => this.#flush());
   }
 
-  /** Sends everything that one event produced at once. */
+  /** Sends all commands that one event produced together. */
   #flush(): void {
     this.#isFlushing = false;
     const output = this.#output;
@@ -208,7 +208,7 @@ export class MemcacheConnection {
     this.#sent.fail(error);
   }
 
-  /** Sets one timer, for the command that waits longest. */
+  /** Sets one timer, for the command that has waited longest. */
   #watch(): void {
     if (this.#callOffDeadline !== undefined) return;
     this.#callOffDeadline = unblockedTimers.after(this.#options.timeoutMs, () => this.#expire());
@@ -231,7 +231,7 @@ export class MemcacheConnection {
   }
 }
 
-/** Returns the first of several errors, which there are if a name has several addresses. */
+/** Returns the first error if there are several, as for a name with several addresses. */
 function reasonOf(error: Error): string {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
   return tlsErrorText(error) ?? (first instanceof Error ? first.message : error.message);

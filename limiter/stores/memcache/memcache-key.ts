@@ -8,16 +8,16 @@ const maxKeyBytes = 250;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what a key must not have
 const forbidden = /[\x00-\x20\x7f]/;
 
-/** Whether a text is a legal key. Another one would end, split or extend a command, so it never reaches the protocol. */
+/** Whether a text is a legal key. Any other text would end, split or extend a command, so it must not reach the protocol. */
 export function isLegalKey(key: string): boolean {
   if (key === '' || key.length > maxKeyBytes || forbidden.test(key)) return false;
-  // No character takes more than three bytes for each UTF-16 unit.
+  // A UTF-16 unit takes at most three bytes.
   return key.length * 3 <= maxKeyBytes || Buffer.byteLength(key) <= maxKeyBytes;
 }
 
 /** `~` and the SHA-256, in hexadecimal digits. */
 const hashBytes = 65;
-/** The longest CACHE_KEY_PREFIX, in bytes: a hashed key still begins with all of it. */
+/** The maximum length of CACHE_KEY_PREFIX, in bytes: a hashed key still begins with the whole prefix. */
 export const longestMemcachePrefix = maxKeyBytes - hashBytes;
 
 /**

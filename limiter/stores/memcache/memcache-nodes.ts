@@ -13,7 +13,7 @@ export interface MemcacheNodesOptions
   onChange(node: string, up: boolean, reason: string): void;
 }
 
-/** One node, however often it is listed. */
+/** A node, which may be listed several times. */
 class MemcacheNode {
   readonly connections: readonly MemcacheConnection[];
   #connectionsDown = 0;
@@ -36,7 +36,7 @@ class MemcacheNode {
   }
 }
 
-/** The nodes in their order, so that every limiter finds a key on the same node. */
+/** The nodes in the order that all limiters share, so that every limiter finds a key on the same node. */
 export class MemcacheNodes {
   readonly #options: MemcacheNodesOptions;
   #byLabel = new Map<string, MemcacheNode>();
@@ -85,7 +85,10 @@ export class MemcacheNodes {
     for (const connection of this.connections()) connection.open();
   }
 
-  /** Returns the connection of a key. The choice is gomemcache's: its hash modulo the number of nodes. Undefined without nodes. */
+  /**
+   * Returns the connection for a key, or undefined if there are no nodes. The choice is that of gomemcache: its hash modulo the number of
+   * nodes.
+   */
   connectionOf(key: string): MemcacheConnection | undefined {
     const count = this.#listed.length;
     if (count === 0) return undefined;
@@ -96,7 +99,8 @@ export class MemcacheNodes {
 }
 
 /**
- * Reads addresses between commas. Keys choose their node by the order. A repeated address gets twice the keys, as with the Go service.
+ * Reads addresses separated by commas. The order determines which keys a node has. A repeated address gets twice the keys, as with the Go
+ * service.
  * @throws Error if an item is neither `host:port` nor a path
  */
 export function parseMemcacheAddresses(text: string): MemcacheAddress[] {
@@ -114,7 +118,7 @@ function parseMemcacheAddress(label: string): MemcacheAddress {
   return { endpoint: { host, port }, label };
 }
 
-/** Like `resolveSrv` of node:dns/promises. For MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782. */
+/** The signature of `resolveSrv` in node:dns/promises. For MEMCACHE_SRV: nodes from the SRV records of a name. RFC 2782. */
 export type ResolveSrv = (name: string) => Promise<readonly { name: string; port: number }[]>;
 
 /** Whether a name has the form `_service._proto.name`, which the Go service requires. */

@@ -1,7 +1,7 @@
 /**
- * Counts in memcache like the Go service: one question for all keys of a turn and connection, answers computed from it, and increments
- * sent afterwards without waiting for their answers. So simultaneous requests of several limiters can exceed a limit, while those of one
- * limiter cannot. If a node cannot be asked, its totals count as 0, and requests pass.
+ * Counts in memcache as the Go service does: it sends one question for all keys of a turn and connection, computes the answers from the
+ * reply, and then sends the increments without waiting for their answers. So simultaneous requests of several limiters can exceed a
+ * limit, while those of one limiter cannot. If a node cannot be asked, its totals count as 0, and requests pass.
  */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -44,14 +44,14 @@ export interface MemcacheStoreOptions {
   tls?: ClientTls | undefined;
   /** The connections to each node; below 1 means 2, as with gomemcache. */
   connectionsPerNode: number;
-  /** The timeout of connecting and of every command. Defaults to 500, as in gomemcache. */
+  /** The timeout of connecting and of every command. Defaults to 500 ms, as in gomemcache. */
   timeoutMs?: number;
   clock: Pick<Clock, 'nowMs'>;
   /** Returns a number from 0 to below 1. */
   random: () => number;
   /**
-   * Whether STORE_FAILURE_MODE is set: an op whose node cannot be asked fails. Otherwise it counts from 0, as in the Go service, which
-   * lets such requests pass. Defaults to false.
+   * Whether STORE_FAILURE_MODE is set, so that an op fails if its node cannot be asked. Otherwise it counts from 0, as in the Go service,
+   * which lets such requests pass. Defaults to false.
    */
   failsWithNode?: boolean;
   events: MemcacheEvents;
@@ -91,7 +91,7 @@ export class MemcacheStore implements Store, OnceClaims {
     this.#nodes.set(options.nodes);
   }
 
-  /** The number of nodes, of those that are down, and of open connections, for gauges. */
+  /** The number of nodes, of nodes that are down, and of open connections, for gauges. */
   get figures(): { nodes: number; down: number; connections: number } {
     return { nodes: this.#nodes.size, down: this.#nodes.down, connections: this.#nodes.connectionsReady };
   }
@@ -116,7 +116,7 @@ export class MemcacheStore implements Store, OnceClaims {
     }
   }
 
-  /** The same as in `Claims`, with `add`. */
+  /** As in `Claims`, with `add`. */
   claim(name: string, seconds: number): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const done = (reply: string | StoreError): void =>
@@ -144,7 +144,7 @@ export class MemcacheStore implements Store, OnceClaims {
     );
   }
 
-  /** Waits for commands in flight, at most for the timeout of a command, because they carry hits that were admitted. */
+  /** Waits for commands in flight, at most for the timeout of a command, because they contain hits that were admitted. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#ask();
@@ -275,7 +275,7 @@ function inOrder(ready: PendingBatch[], batch: CounterBatch): PendingBatch[] {
   return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
 }
 
-/** Reads a number of 64 bits. memcache leaves blanks behind a number that `decr` made shorter. */
+/** Reads a number of 64 bits. memcache leaves trailing blanks if `decr` made the number shorter. */
 function parseTotal(value: string | undefined): number | undefined {
   if (value === undefined || !/^\d{1,20} *$/.test(value)) return undefined;
   return Math.min(maxTotal, Number(value));

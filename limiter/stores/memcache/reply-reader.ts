@@ -12,7 +12,7 @@ export interface ReplyHandler {
 
 /** Chosen: keys have at most 250 bytes, so the longest line of a reply is the text of an error. */
 const maxLineBytes = 4096;
-/** Longer than any number of 64 bits with the blanks behind it. */
+/** Longer than any number of 64 bits with its trailing blanks. */
 const maxValueBytes = 64;
 const lineFeed = 10;
 const none = Buffer.alloc(0);
@@ -30,7 +30,7 @@ export class MemcacheReplyReader {
     this.#handler = handler;
   }
 
-  /** Returns false if the bytes are not this protocol, so that later ones would have no meaning. */
+  /** Returns false if the bytes do not follow this protocol, so that later bytes would have no meaning. */
   push(chunk: Buffer): boolean {
     const data = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     let at = 0;
@@ -86,7 +86,7 @@ export function notConnected(): StoreError {
   return new StoreError('memcached is not connected', { transient: true, notCounted: true });
 }
 
-/** The error for a command if too many others wait for their answers. */
+/** The error for a command if too many commands already wait for their answers. */
 export function tooMuchWaiting(): StoreError {
   return new StoreError('too many commands wait for memcached', { transient: true, notCounted: true });
 }

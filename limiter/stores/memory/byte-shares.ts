@@ -1,7 +1,7 @@
-/** Memory that domains and callers share, so that none of them can use all of it. */
+/** Memory that domains and callers share in such a way that none of them can use all of it. */
 import type { ReservationOwner } from '../operation.ts';
 
-/** Chosen: the share that a domain or a caller may take of what the others leave, so that some memory is always left. */
+/** Chosen: the share that a domain or a caller may use of the memory that the others leave, so that some memory is always free. */
 const maxOfRest = 0.75;
 
 export class ByteShares {
@@ -18,7 +18,7 @@ export class ByteShares {
     return this.#bytes;
   }
 
-  /** `owner` undefined: only the bound on the sum applies. */
+  /** If `owner` is undefined, only the bound on the sum applies. */
   hasRoom(owner: ReservationOwner | undefined, bytes: number): boolean {
     if (this.#bytes + bytes > this.#maxBytes) return false;
     if (owner === undefined) return true;
@@ -26,7 +26,7 @@ export class ByteShares {
     return owner.caller === undefined || this.#fits(this.#callers.get(owner.caller), bytes);
   }
 
-  /** Negative `bytes` become free again. */
+  /** Negative `bytes` are released. */
   occupy(owner: ReservationOwner | undefined, bytes: number): void {
     this.#bytes += bytes;
     if (owner === undefined) return;

@@ -8,7 +8,7 @@ import { ExpiryQueue } from './expiry-queue.ts';
 export interface MemoryCounter {
   readonly key: string;
   readonly bytes: number;
-  /** Set when it is created. That of a sliding window or a bucket moves later with its hits. */
+  /** Set when the counter is created. For a sliding window or a bucket, hits move it to a later time. */
   expiresAtMs: number;
   queuedTick: number;
   value: number;
@@ -19,17 +19,20 @@ export interface MemoryCounter {
   nextInTick: MemoryCounter | undefined;
 }
 
-/** The fields of an operation with which a counter is stored. */
+/** The fields of an operation that a new counter needs. */
 type CounterToStore = Pick<Operation, 'key' | 'ttlSeconds'>;
 
-/** The memory of a counter beside the characters of its key: measured with a million on Node 26, rounded up. */
+/** The memory of a counter in addition to the characters of its key: measured with a million counters on Node 26, rounded up. */
 const counterOverheadBytes = 176;
-/** The additional memory of a state in place of a value. */
+/** The additional memory of a state instead of a value. */
 const bufferedBytes = 64;
 
-/** Counters whose end moved are queued again, at most this number for each new counter. Beyond that, any of them is removed. */
+/**
+ * The maximum number of counters whose end has moved that are queued again for each new counter. Beyond this number, any of them is
+ * removed.
+ */
 const maxRequeued = 100;
-/** How long to keep a token bucket that is full again at once, in milliseconds: creating it for each hit would cost more. */
+/** How long to store a token bucket that is full again at once, in milliseconds. Creating it for each hit would cost more. */
 const minLifeMs = 1000;
 
 export function stateOf(counter: MemoryCounter | undefined, bound: AlgorithmBound): CounterState | undefined {
@@ -64,7 +67,7 @@ export class CounterTable {
     return this.#counters.size;
   }
 
-  /** The number of counters that were removed before their end, to make room. */
+  /** The number of counters that were removed before their end to make room. */
   get evicted(): number {
     return this.#evicted;
   }
@@ -81,18 +84,18 @@ export class CounterTable {
     return undefined;
   }
 
-  /** Counters that exist throughout are visited once, even if others come and go. */
+  /** Counters that exist throughout are visited once, even if other counters come and go. */
   keys(): IterableIterator<string> {
     return this.#counters.keys();
   }
 
-  /** Undefined if there is none, or it has ended. */
+  /** Returns undefined if there is no counter, or if it has ended. */
   at(key: string, nowMs: number): MemoryCounter | undefined {
     const counter = this.#counters.get(key);
     return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
   }
 
-  /** Only for a key that `find` does not know. Returns false if it is too long even for an empty table. */
+  /** Call it only for a key that `find` does not know. Returns false if the key is too long even for an empty table. */
   create(options: {
     key: string;
     value: number;
@@ -120,8 +123,8 @@ export class CounterTable {
   }
 
   /**
-   * Writes the state of a counter with a bound, or creates the counter if `find` returned none. Returns false if the key does not fit.
-   * A counter that must live longer gets twice the time that it needs, so that not every hit moves its end.
+   * Writes the state of a counter with a bound, or creates the counter if `find` returned none. Returns false if the key does not fit. If
+   * a counter must live longer, its lifetime is twice the required time, so that not every hit moves its end.
    */
   keep(
     kept: CounterToStore,
@@ -146,7 +149,7 @@ export class CounterTable {
     return true;
   }
 
-  /** Sets the memory that others use of the same bytes. Counters are removed if that leaves no room. */
+  /** Sets how much of the memory others use. Counters are removed if that leaves no room. */
   occupy(bytes: number): void {
     this.#otherBytes = bytes;
     this.#makeRoom(0, 0);
@@ -157,7 +160,7 @@ export class CounterTable {
     return keyBytes(key) + counterOverheadBytes + bufferedBytes <= this.maxBytes;
   }
 
-  /** Returns false if there is none. */
+  /** Returns false if there is no such counter. */
   remove(key: string): boolean {
     const counter = this.#counters.get(key);
     if (counter !== undefined) this.#drop(counter);

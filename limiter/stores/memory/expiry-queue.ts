@@ -1,8 +1,9 @@
 /**
- * Elements in the order of their ends, to the second or another tick: a list for each tick in which any ends, and a heap of those ticks.
+ * Elements in the order of their ends, to the second or another tick: a list for each tick in which any element ends, and a heap of those
+ * ticks.
  */
 export interface Expiring {
-  /** The end may move later. Code that takes the element at its old tick must add it again. */
+  /** The end may move to a later time. Code that takes the element at its old tick must add it again. */
   readonly expiresAtMs: number;
   /** Owned by the queue: the tick that it is queued for. */
   queuedTick: number;
@@ -11,8 +12,8 @@ export interface Expiring {
 }
 
 /**
- * Taking needs no search, and adding costs O(log t) for t different ticks, which are few compared with the elements. No element can be
- * removed from the middle: mark an element that is dropped early, and skip it when it is taken.
+ * Taking an element needs no search, and adding one costs O(log t) for t different ticks, which are few compared with the elements. No
+ * element can be removed from the middle. Code that drops an element early must mark it, and skip it when it is taken.
  */
 export class ExpiryQueue<T extends Expiring> {
   readonly #heads = new Map<number, T>();
@@ -33,12 +34,12 @@ export class ExpiryQueue<T extends Expiring> {
     if (head === undefined) this.#push(tick);
   }
 
-  /** Takes one of those that end soonest; undefined if the queue is empty. */
+  /** Takes one of the elements that end soonest, or undefined if the queue is empty. */
   take(): T | undefined {
     return this.takeEndedBy(Number.POSITIVE_INFINITY);
   }
 
-  /** The same, but only if its tick is over at `nowMs`. */
+  /** Does the same, but only if the element's tick is over at `nowMs`. */
   takeEndedBy(nowMs: number): T | undefined {
     const tick = this.#ticks[0];
     if (tick === undefined || tick * this.#tickMs > nowMs) return undefined;

@@ -26,7 +26,7 @@ export interface MemoryReservationsOptions extends ReservationBounds {
   readonly table: CounterTable;
 }
 
-/** Chosen: the share of the store's bytes for reservations, so that there is room for counters. */
+/** Chosen: the share of the store's bytes for reservations. The rest is for counters. */
 const maxOfBytes = 0.5;
 /** Measured on Node 26, rounded up. */
 const bookBytes = 1500;
@@ -34,7 +34,7 @@ const noteBytes = 250;
 /** Chosen: the bounds of claimed names. Beyond them, the claim that ends soonest is dropped. */
 const maxClaims = { maxCounters: 10_000, maxBytes: 4 * 1024 * 1024 };
 
-/** Above one, so that ended ones are removed faster than new ones can be added. */
+/** Above one, so that ended reservations are removed faster than new ones can be added. */
 const sweptPerCall = 4;
 
 /** The counters of a call with one stem, in their order. */
@@ -311,7 +311,7 @@ export class MemoryReservations implements Notes, OnceClaims {
     const held = bound.stateAt(stateOf(found, bound), nowMicros);
     const tally = book.tally(counter.key);
     counter.after = used(bound, held, nowMicros);
-    // A part of a bucket may have refilled by itself.
+    // A part of a bucket may have refilled on its own.
     hold.reserved =
       tally === undefined || tally.counter !== found ? 0 : Math.min(tally.reserved, counter.after);
     hold.open = tally?.open.size ?? 0;
@@ -399,7 +399,10 @@ function refuses(
   return isRefused || (quotas > 0 && quotas === quotasOver && !otherQuotaPasses);
 }
 
-/** Joins the results of the sections of one call: a reservation that was settled just now outweighs one that was settled before. */
+/**
+ * Joins the results of the sections of one call. A reservation that was settled just now takes precedence over one that was settled
+ * before.
+ */
 function laterOutcome(
   former: Reservation['settled'],
   known: MemoryReservation,

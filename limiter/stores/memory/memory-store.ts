@@ -12,32 +12,32 @@ import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
   clock: Clock;
-  /** The most counters. When full, the counters nearest to their end are removed first. */
+  /** The maximum number of counters. When it is reached, the counters nearest to their end are removed first. */
   maxCounters: number;
-  /** The most memory of counters, including keys. */
+  /** The maximum memory of counters, including keys. */
   maxBytes: number;
-  /** Undefined: it supports no reservations. */
+  /** Undefined: the store does not support reservations. */
   reservations?: ReservationBounds | undefined;
   /**
-   * Whether it answers messages to ledgers. It must not if it counts in place of another store, because no other limiter would see them.
-   * Defaults to false.
+   * Whether the store answers messages to ledgers. It must not if it counts in place of another store, because no other limiter would see
+   * the messages. Defaults to false.
    */
   ledgers?: boolean | undefined;
 }
 
 /** Above one, so that ended counters are removed faster than new ones can be added. */
 const sweptPerOp = 4;
-/** Sweeping this number blocks the thread for a few milliseconds at most. */
+/** The maximum number of counters in one sweep. Sweeping them blocks the thread for a few milliseconds at most. */
 const sweptPerSizeReading = 10_000;
 
-/** Counts exactly, in this process alone. `done` is called before `submit` returns. */
+/** Counts exactly, but only for this process. `done` is called before `submit` returns. */
 export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #table: CounterTable;
   /** The states of the current group. */
   readonly #counters: (MemoryCounter | undefined)[] = [];
   readonly #reservations: MemoryReservations | undefined;
-  /** The shares of limiters in counters that are shared out. */
+  /** The shares of limiters in counters that several limiters share. */
   readonly #ledgers: WeakMap<MemoryCounter, MemoryLedger> | undefined;
   #closed = false;
 
@@ -57,7 +57,7 @@ export class MemoryStore implements Store {
     return this.#reservations;
   }
 
-  /** The current number of counters, for a gauge. It sweeps as well, so that the number falls when traffic ends. */
+  /** The current number of counters, for a gauge. Reading it also sweeps, so that the number falls when traffic ends. */
   get size(): number {
     const nowMs = this.#clock.nowMs();
     this.#table.sweep(nowMs, sweptPerSizeReading);
@@ -75,7 +75,7 @@ export class MemoryStore implements Store {
     return this.#reservations?.bytes ?? 0;
   }
 
-  /** Counters removed before their end since the start, because the table was full. */
+  /** The number of counters that were removed before their end since the start, because the table was full. */
   get evicted(): number {
     return this.#table.evicted;
   }
@@ -111,7 +111,7 @@ export class MemoryStore implements Store {
     done();
   }
 
-  /** Adopts the answer of another store to the op. A counter that is new here lives for its `ttlSeconds`. */
+  /** Copies the answer of another store into the counter of the op. A counter that is new here lives for its `ttlSeconds`. */
   learn(op: Operation): void {
     const { key, after, leased, fromLease, held, ttlSeconds } = op;
     const { bound } = op.counter;
@@ -125,7 +125,7 @@ export class MemoryStore implements Store {
       // A lease does not know of later hits.
       counter.value = fromLease ? Math.max(counter.value, value) : value;
       counter.held = inPlaceOfValue;
-      // The lifetime counts from the last hit.
+      // The lifetime starts at the last hit.
       if (inPlaceOfValue !== undefined)
         counter.expiresAtMs = Math.max(counter.expiresAtMs, nowMs + ttlSeconds * 1000);
     } else if (value > 0) {
@@ -188,7 +188,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** Handles a message to the ledger alone: hits are in separate operations. */
+  /** Handles a message to the ledger alone. Hits are in separate operations. */
   #share(
     op: Operation,
     lease: LeaseTerms,

@@ -1,6 +1,6 @@
 /**
- * The reservations on the counters of one stem (the limits of one rule in all their windows): what each charged, what happens after its
- * TTL, and what was settled before. Each stem decides for itself; `MemoryReservations` joins the stems of a call.
+ * The reservations on the counters of one stem (the limits of one rule in all their windows): the charges of each reservation, what
+ * happens after its TTL, and what was settled before. Each stem decides on its own; `MemoryReservations` joins the stems of a call.
  */
 
 import {
@@ -19,23 +19,23 @@ import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 /** The reservations on one counter. */
 export interface CounterReservations {
   readonly key: string;
-  /** The counter that was charged last; undefined as long as nothing was charged. */
+  /** The counter that was charged last, or undefined if nothing was charged. */
   counter: MemoryCounter | undefined;
   /** Open reservations, in the order in which they were made. */
   readonly open: Set<MemoryReservation>;
-  /** The amount that they charged to the counter. */
+  /** The amount that open reservations charged to the counter. */
   reserved: number;
   returned: ReturnedTotal;
-  /** Hits that reservations may still return: open ones, and expired ones that stay charged. */
+  /** Hits that reservations may still return: those of open reservations, and of expired ones that stay charged. */
   returnable: number;
-  /** The sum that expired reservations have returned to the counter. */
+  /** The total amount that expired reservations have returned to the counter. */
   expired: number;
   /** The number of charges that may still be returned. */
   charges: number;
 }
 
 interface Charged {
-  /** Undefined if there is none, because nothing was charged. */
+  /** Undefined if there is no counter, because nothing was charged. */
   readonly counter: MemoryCounter | undefined;
   readonly held: CounterState;
   readonly taken: number;
@@ -55,7 +55,7 @@ export interface MemoryReservation extends Expiring {
   readonly amount: number;
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
-  /** The number of counters of the whole call; 0: it was never reserved, only settled. */
+  /** The number of counters of the whole call; 0: the reservation was never made, only settled. */
   readonly width: number;
   /** The same as in `Reservation`. */
   readonly descriptors: number;
@@ -63,20 +63,20 @@ export interface MemoryReservation extends Expiring {
   readonly madeMs: number;
   readonly dueMs: number;
   readonly bytes: number;
-  /** Whether it was left out or rejected: it holds nothing, and settling it charges nothing. */
+  /** Whether it was left out or rejected. It then holds nothing, and settling it charges nothing. */
   readonly isEmpty: boolean;
-  /** `open` until it is `settled` or its TTL ends. After that it is `released`, or `kept` with its charges. */
+  /** `open` until it is `settled` or its TTL ends. After the TTL, it is `released`, or `kept` with its charges. */
   state: 'open' | 'released' | 'kept' | 'settled' | 'forgotten';
   /** The amount that was charged in the end. */
   charged: number;
-  /** One charge for each counter, in their order, as long as it may be returned. */
+  /** The charges, one for each counter, in their order, as long as they may be returned. */
   charges: readonly CounterCharge[];
   forgetMs: number;
-  /** The time of the next step. */
+  /** The time of its next step. */
   expiresAtMs: number;
 }
 
-/** The terms of a reservation, which are equal if the same one is made again. */
+/** The terms of a reservation. They are equal if the same reservation is made again. */
 export type ReservationTerms = Pick<
   MemoryReservation,
   'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'descriptors' | 'note'
@@ -88,11 +88,11 @@ interface BookOptions {
   readonly table: CounterTable;
   readonly maxReservations: number;
   readonly recordMs: number;
-  /** Called when a reservation is forgotten: its bytes are free, and its note is invalid. */
+  /** Called when a reservation is forgotten, so that its bytes are free and its note is invalid. */
   readonly onForgotten: (reservation: MemoryReservation) => void;
 }
 
-/** The memory of a reservation besides its id, with one counter, and of each further counter: measured on Node 26, rounded up. */
+/** The memory of a reservation in addition to its id, with one counter, and of each further counter: measured on Node 26, rounded up. */
 const reservationOverheadBytes = 460;
 const chargeBytes = 180;
 /** Chosen: the queue is compacted if the forgotten entries outnumber the others and this number. */
@@ -112,12 +112,12 @@ export class ReservationBook implements Expiring {
   /** The number of markers that charged nothing. */
   #emptyMarkers = 0;
   readonly #tallies = new Map<string, CounterReservations>();
-  /** Reservations that wait for their TTL, whatever happens to them; in `#ends`, those that wait to be forgotten. */
+  /** Reservations that wait for their TTL, regardless of their state; `#ends` has those that wait to be forgotten. */
   #due = new ExpiryQueue<MemoryReservation>(1);
   readonly #ends = new ExpiryQueue<MemoryReservation>(1);
-  /** The number that waits for the TTL. */
+  /** The number of reservations that wait for the TTL. */
   #queued = 0;
-  /** The time at which the last one is forgotten. */
+  /** The time at which the last reservation is forgotten. */
   expiresAtMs = 0;
   queuedTick = 0;
   nextInTick: Expiring | undefined = undefined;
@@ -147,8 +147,8 @@ export class ReservationBook implements Expiring {
   }
 
   /**
-   * Returns the marker that a settle closes: the oldest open one, else one that expired with its charge kept, else one that charged
-   * nothing.
+   * Returns the marker that a settle closes: the oldest open one. Without one, returns a marker that expired with its charge kept, or
+   * else a marker that charged nothing.
    */
   marker(id: string, nowMs: number): MemoryReservation | undefined {
     let kept: MemoryReservation | undefined;
@@ -174,7 +174,10 @@ export class ReservationBook implements Expiring {
     return untilMs;
   }
 
-  /** Returns expired amounts, and forgets at most `maxForgotten` reservations whose time is over. Returns the number of the latter. */
+  /**
+   * Returns expired amounts, and forgets at most `maxForgotten` reservations whose time is over. Returns the number of forgotten
+   * reservations.
+   */
   sweep(nowMs: number, maxForgotten: number): number {
     for (let due = this.#due.takeEndedBy(nowMs); due !== undefined; due = this.#due.takeEndedBy(nowMs)) {
       this.#queued -= 1;
@@ -198,14 +201,14 @@ export class ReservationBook implements Expiring {
     return forgotten;
   }
 
-  /** Charges each of the counters. The caller has checked that they let it pass or do not reject. */
+  /** Charges each of the counters. The caller has checked that they let the amount pass or cannot reject it. */
   reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): MemoryReservation {
     const made = this.#remember(terms, { counters: counters.length, nowMs });
     made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));
     return made;
   }
 
-  /** Remembers that settling it must charge nothing. The number of such markers is bounded like that of open ones. */
+  /** Records that settling it must charge nothing. The number of such markers has the same kind of bound as the number of open ones. */
   reserveNothing(terms: ReservationTerms, nowMs: number): MemoryReservation | undefined {
     if (terms.isMarker) {
       if (this.#emptyMarkers >= this.#options.maxReservations) return undefined;
@@ -214,7 +217,7 @@ export class ReservationBook implements Expiring {
     return this.#remember(terms, { counters: 0, nowMs, isEmpty: true });
   }
 
-  /** Charges an amount without a reservation. With `id` it is remembered, so that it is not charged again. */
+  /** Charges an amount without a reservation. With an `id`, the charge is remembered, so that it is not repeated. */
   chargeUnreserved(
     counters: readonly Operation[],
     { actual, id, owner }: { actual: number; id: string | undefined; owner: ReservationOwner | undefined },
@@ -232,7 +235,7 @@ export class ReservationBook implements Expiring {
 
   /**
    * Settles a reservation that is not settled yet. An amount charged in a window that has ended stays charged, and an amount beyond the
-   * reservation counts in the current window. `counters` are the current ones, in the order of the charged ones.
+   * reservation counts in the current window. `counters` are the current counters, in the order of the charged ones.
    */
   settle(
     reservation: MemoryReservation,
@@ -251,7 +254,7 @@ export class ReservationBook implements Expiring {
         const isOfNow = counter === undefined || counter.key === charge.tally.key;
         const lostOfIt = isOfNow ? (lost[i] ?? 0) : 0;
         if (counter !== undefined) counter.hold!.lost = lostOfIt;
-        // The lost part of the charge is charged again, as far as it was used.
+        // The lost part of the charge is charged again, to the extent that it was used.
         const more = (actual > amount ? actual - amount : Math.min(0, actual - charge.taken)) + lostOfIt;
         if (more > 0 && counter !== undefined) this.#charge(counter, more, nowMs);
         else if (more < 0 && isOfNow) {
@@ -315,7 +318,7 @@ export class ReservationBook implements Expiring {
     return made;
   }
 
-  /** Charges hits, whatever is left. Returns the counter, if there is one, and its new state. */
+  /** Charges hits, regardless of the remaining hits. Returns the counter, if there is one, and its new state. */
   #charge(op: Operation, hits: number, nowMs: number): Charged {
     const { table } = this.#options;
     const bound = op.counter.charging!;
@@ -339,7 +342,7 @@ export class ReservationBook implements Expiring {
       this.#tallies.set(key, tally);
     }
     const charged = this.#charge(op, made.amount, nowMs);
-    // Charges to the previous counter do not count any more.
+    // Charges to the previous counter no longer count.
     if (tally.counter !== charged.counter) {
       tally.reserved = 0;
       tally.returnable = 0;
@@ -417,7 +420,7 @@ export class ReservationBook implements Expiring {
   }
 }
 
-/** Chosen: the number of reservations that are looked at, the oldest first. */
+/** Chosen: the number of the oldest reservations that are examined. */
 const maxLookedAt = 64;
 
 /** The earliest TTL among the oldest open reservations. */
@@ -432,7 +435,7 @@ function firstDueMs(open: Iterable<MemoryReservation>): number {
   return first;
 }
 
-/** Removes the reservation from the open ones. */
+/** Removes the reservation from the open reservations. */
 function closeTallies(reservation: MemoryReservation): void {
   for (const { tally, counter, taken } of reservation.charges) {
     tally.open.delete(reservation);
@@ -457,7 +460,10 @@ function lostOf(
   return Math.min(taken, Math.max(0, missing));
 }
 
-/** Returns hits to the counter of the charge. If that is gone, nothing is returned, because the counter with its key may be a new one. */
+/**
+ * Returns hits to the counter of the charge. If this counter no longer exists, nothing is returned, because the counter with its key may
+ * be a new one.
+ */
 function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   const { tally, counter, bound } = charge;
   if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;

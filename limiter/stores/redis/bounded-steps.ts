@@ -1,7 +1,7 @@
 /**
  * Folds ops with bounds. Adjacent groups of equal hits on the same counters become one step, which the script repeats as often as it
- * passes. The script returns what the counters held before. Each caller's answer follows from that, as if it had come alone, in
- * order.
+ * passes. The script returns the states of the counters before the step. Each caller's answer follows from them, as if the ops had
+ * arrived one after another.
  */
 import type { AlgorithmBound, CounterState } from '../../algorithms/algorithm-bound.ts';
 import { admit } from '../admission.ts';
@@ -18,7 +18,7 @@ export const needsScripts = new StoreError(
   { transient: false, notCounted: true, unheard: true },
 );
 
-/** One group of ops, or the same group of several callers. */
+/** A group of ops, or the same group from several callers. */
 export interface Step {
   /** The first group, within its request. */
   readonly ops: readonly Operation[];
@@ -30,7 +30,7 @@ export interface Step {
   nowMicros: number;
 }
 
-/** Steps in the order of their arrival. */
+/** The steps in the order of their arrival. */
 export class Steps {
   list: Step[] = [];
   /** The number of keys that a call names for them. */
@@ -65,7 +65,7 @@ export class Steps {
     this.keys += size;
   }
 
-  /** Answers and drops the ops whose callers gave up. Returns false if none is left. */
+  /** Answers and drops the ops whose callers gave up. Returns false if no op is left. */
   leaveOutAbandoned(): boolean {
     if (this.list.some((step) => opsOf(step).some(isAbandoned))) {
       this.list = this.list.flatMap(withoutAbandoned);
@@ -74,7 +74,7 @@ export class Steps {
     return this.keys > 0;
   }
 
-  /** Whether the group does the same to the same counters, and nothing else came between on any of them. */
+  /** Whether the group does the same to the same counters as a step, and no other op on them came in between. */
   #isSame(last: Step, ops: readonly Operation[], first: number): boolean {
     const { size } = last;
     for (let i = 0; i < size; i += 1) {
@@ -110,7 +110,7 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
   for (const step of steps) for (const op of opsOf(step)) failOp(op, error);
 }
 
-/** Numbers the bounds of a call, so that each is sent once. */
+/** Numbers the bounds of a call, so that each bound is sent once. */
 export class BoundTable {
   readonly #numbers = new Map<string, number>();
 
@@ -147,7 +147,7 @@ export function pushStepKeys(args: Arguments, steps: readonly Step[]): void {
     for (let i = first; i < first + size; i += 1) args.push(ops[i]!.key);
 }
 
-/** Writes the answers from what the keys of all steps held. */
+/** Writes the answers, which follow from the states of the keys of all steps. */
 export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
   for (const step of steps) {
     const { ops, first, size, rest } = step;
@@ -249,7 +249,7 @@ export class CounterTexts {
     return this.#fail(ops, first, new UnexpectedReply('EVALSHA', this.#bytes));
   }
 
-  /** Whether everything was read, and had the expected form. */
+  /** Whether the whole text was read and had the expected form. */
   get isRead(): boolean {
     return this.#text.isRead && this.#failed === this.#errors.length;
   }
@@ -261,7 +261,7 @@ export class CounterTexts {
   }
 }
 
-/** Reads what a key held: nothing, the total of a fixed window, or the three numbers of another state. */
+/** Reads the state of a key: nothing, the total of a fixed window, or the three numbers of another state. */
 function heldOf(text: ScriptText, isTotal: boolean): CounterState | undefined {
   if (text.isNext(space)) {
     text.mark(space);

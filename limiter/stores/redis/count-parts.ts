@@ -27,13 +27,13 @@ export interface CallPart {
   readonly section: Section;
   /** The number of keys that it names. */
   readonly keys: number;
-  /** One of its keys. */
+  /** Returns one of its keys. */
   readonly key: string;
   /** Whether it has operations on this counter. */
   has(key: string): boolean;
-  /** Adds adjacent operations of a request, from `first` to before `end`. Returns false if they take more than `room` further keys. */
+  /** Adds adjacent operations of a request, from `first` to before `end`. Returns false if they need more than `room` further keys. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean;
-  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Called immediately before sending. */
+  /** Answers and drops the ops whose callers gave up. Returns false if no op is left. Call it immediately before sending. */
   leaveOutAbandoned(): boolean;
   /** Passes the keys to `args`. Then `pushArguments` passes the rest. */
   pushKeys(args: Arguments): void;
@@ -41,14 +41,14 @@ export interface CallPart {
   /** Whether it has leases. `dropLeases` makes it count without their ledgers. */
   readonly hasLeases: boolean;
   dropLeases(): void;
-  /** Writes the answers. Returns false if the section never gives such a reply: the written answers are then meaningless. */
+  /** Writes the answers. Returns false if the reply does not have the form of the section; the written answers are then meaningless. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
   /** Counts and answers without a script. Never rejects. */
   countPlainly(plain: PlainCommands): Promise<void>;
   /** Returns a key of each operation that only a script can do. */
   scriptedKeys(): string[];
-  /** Returns a part for each of the places of keys, by `placeOf`, and the rest that is in none of them. */
+  /** Returns a part for each of the places of keys, by `placeOf`, and the rest that belongs to none of them. */
   spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart;
 }
 
@@ -57,15 +57,15 @@ export interface SpreadPart {
   readonly rest: CallPart | undefined;
 }
 
-/** Counting by commands of one key each. None of its promises rejects: errors go into the ops. */
+/** Counts by commands for one key each. Its promises never reject, because errors are written into the ops. */
 export interface PlainCommands {
-  /** Counts runs of different keys. Steps of other keys fail, because only a script can do them. */
+  /** Counts runs of different keys. Steps on other keys fail, because they need a script. */
   count(runs: readonly FoldedRun[], steps: readonly Step[]): Promise<void>;
   /** Counts whole requests with stop-when-over. */
   countWhole(requests: readonly (readonly Operation[])[]): Promise<void>;
 }
 
-/** `count`: by groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
+/** `count`: groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
 export type PartKind = 'count' | 'stop' | 'hold';
 
 const noRuns: readonly FoldedRun[] = [];
@@ -73,7 +73,7 @@ const noRuns: readonly FoldedRun[] = [];
 /** Operations of many requests, folded by key. */
 export class CountPart implements CallPart {
   readonly kind = 'count';
-  /** The section, known once the keys are passed on. */
+  /** The section, which is known once the keys are passed on. */
   section: Section = 'count';
   /** The runs, in the order of their arrival. */
   #runs: FoldedRun[] = [];
@@ -85,7 +85,7 @@ export class CountPart implements CallPart {
   #additions = 0;
   /** The number of ops with a lease. Once the call is sent, the number of runs with a lease. */
   #leased = 0;
-  /** Steps of other keys than the runs: a plain window may also be one of several limits. */
+  /** Steps on other keys than the runs. A plain window may also belong to one of several limits. */
   #steps: Steps | undefined;
   readonly #isCluster: boolean;
 
@@ -114,7 +114,7 @@ export class CountPart implements CallPart {
     if (run !== undefined) run.add(op);
     else if (room > 0 && this.#steps?.has(op.key) !== true) {
       const runs = this.#runs;
-      // A list that begins with its first item reserves no further room.
+      // A list that is created with its first item reserves no space for further items.
       if (runs.length === 0) this.#runs = [new FoldedRun(op)];
       else {
         runs.push(new FoldedRun(op));
@@ -126,7 +126,7 @@ export class CountPart implements CallPart {
   }
 
   #addStep(ops: readonly Operation[], first: number, end: number, room: number): boolean {
-    // A plain window may also be one of several limits.
+    // A plain window may also belong to one of several limits.
     for (let i = first; i < end; i += 1) if (this.#runOf(ops[i]!.key) !== undefined) return false;
     this.#steps ??= new Steps();
     return this.#steps.add(ops, first, room);
@@ -286,7 +286,7 @@ export class CountPart implements CallPart {
   }
 }
 
-/** Answers a run whose key is over in a full Redis from what it holds and the error. Returns false for any other reply. */
+/** Answers a run whose key is over limit in a full Redis, from the key's value and the error. Returns false for any other reply. */
 function answerUncounted(run: FoldedRun, reply: unknown, errors: RedisErrors): boolean {
   if (!Array.isArray(reply) || reply.length !== 2) return false;
   const held = replyNumber(reply[0]);
@@ -359,7 +359,7 @@ export abstract class WholePart implements CallPart {
     return true;
   }
 
-  /** Drops requests whose callers gave up, except commits: what was used is charged in any case. */
+  /** Drops requests whose callers gave up, except commits: used amounts are always charged. */
   leaveOutAbandoned(): boolean {
     if (this.requests.some(isAbandoned)) {
       for (const request of this.requests) if (isAbandoned(request)) failAll(request, callAbandoned);
@@ -378,7 +378,7 @@ function isAbandoned([first]: readonly Operation[]): boolean {
   return first!.verb !== 'commit' && first!.caller?.abandoned === true;
 }
 
-/** Whole requests with stop-when-over: what one may count depends on those before it. */
+/** Whole requests with stop-when-over. What a request may count depends on the requests before it. */
 export class StopPart extends WholePart {
   readonly kind = 'stop';
   readonly section = 'stop';
@@ -430,7 +430,7 @@ export class StopPart extends WholePart {
     return [];
   }
 
-  /** Returns the whole part, because the keys of a request may be in many places. */
+  /** Returns the part unchanged, because the keys of a request may be in many places. */
   override spread(): SpreadPart {
     return { placed: new Map(), rest: this };
   }
@@ -440,7 +440,7 @@ export class StopPart extends WholePart {
   }
 }
 
-/** Answers an op without a bound. Returns false for a reply that the script never gives. */
+/** Answers an op without a bound. Returns false if the reply does not have the script's form. */
 function answerPlain(op: Operation, reply: unknown, errors: RedisErrors): boolean {
   const after = replyNumber(reply);
   if (after === undefined) {

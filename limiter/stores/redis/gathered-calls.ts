@@ -1,7 +1,7 @@
 /**
- * Forms calls of one Redis from ops. Everything that arrives in one turn is gathered into as few calls as possible. At most as many
- * calls are in progress at a time as there are places. One connection carries all of them, so the number of places replaces the size
- * of a connection pool. A call that finds no place waits, in order. Ops that arrive meanwhile are gathered into the calls behind it.
+ * Forms calls of one Redis from ops. Everything that arrives in one turn is gathered into as few calls as possible. The number of calls
+ * in progress is at most the number of places. One connection carries all of them, so the number of places replaces the size of a
+ * connection pool. A call that finds no place waits its turn. Ops that arrive meanwhile are gathered into the waiting calls.
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
@@ -13,16 +13,16 @@ import type { RedisErrors } from './wire/redis-error.ts';
 import type { SentCall } from './wire/redis-link.ts';
 import type { Arguments, Reply } from './wire/resp.ts';
 
-/** The most keys of a call: more would delay other users of Redis, which does nothing else while a script runs. */
+/** The maximum number of keys in a call. More keys would delay other users of Redis, which does nothing else while a script runs. */
 export const maxKeysPerCall = 512;
 
-/** One `submit`, until every call with a part of it is answered. */
+/** A `submit`, until every call that contains a part of it is answered. */
 export interface PendingSubmit {
   callsLeft: number;
   done: () => void;
 }
 
-/** Receives the result of a batch that a link sent. */
+/** Receives the result of a batch that a link has sent. */
 export interface BatchSender {
   answered(batch: Batch, reply: Reply): void;
   failed(batch: Batch, error: Error): void;
@@ -34,7 +34,10 @@ export class Batch implements SentCall {
   next: SentCall | undefined = undefined;
   /** The sender, set before a link sends the batch. */
   sender: BatchSender | undefined = undefined;
-  /** Most calls of a single request have one request and one part. A list that begins with its first item reserves no further room. */
+  /**
+   * Most calls of a single request have one request and one part. A list that is created with its first item reserves no space for
+   * further items.
+   */
   requests: PendingSubmit[] = [];
   readonly #newPart: (kind: PartKind) => CallPart;
   #parts: CallPart[];
@@ -59,7 +62,7 @@ export class Batch implements SentCall {
     const known = isFirst ? undefined : this.#partOf(kind, ops, first, end);
     if (known?.add(ops, first, end, this.#room()) !== true) {
       const part = this.#newPart(kind);
-      // One call takes any reservation, regardless of its number of counters.
+      // One call accepts any reservation, regardless of its number of counters.
       const room = isFirst ? Number.POSITIVE_INFINITY : this.#room();
       if (!part.add(ops, first, end, room)) return false;
       if (isFirst) this.#parts = [part];
@@ -91,7 +94,7 @@ export class Batch implements SentCall {
     return this.#parts.map((part) => this.with(part));
   }
 
-  /** Returns a piece of the batch with this part. */
+  /** Returns a batch with only this part. */
   with(part: CallPart): Batch {
     return new Batch(this.#newPart, [part]);
   }
@@ -116,7 +119,7 @@ export class Batch implements SentCall {
     return this.#parts[0]!.key;
   }
 
-  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Called immediately before sending. */
+  /** Answers and drops the ops whose callers gave up. Returns false if no op is left. Call it immediately before sending. */
   leaveOutAbandoned(): boolean {
     const parts = this.#parts;
     let left = 0;
@@ -148,7 +151,7 @@ export class Batch implements SentCall {
     args.push(severalSections);
   }
 
-  /** Writes the answers. Returns false if the program never gives such a reply: the written answers are then meaningless. */
+  /** Writes the answers. Returns false if the reply does not have the program's form; the written answers are then meaningless. */
   answer(reply: unknown, errors: RedisErrors): boolean {
     if (this.#parts.length === 1) return this.#parts[0]!.answer(reply, errors);
     if (!Array.isArray(reply) || reply.length !== this.#parts.length) return false;
@@ -206,10 +209,10 @@ function answerWithLastCall(request: PendingSubmit): void {
 export type WhenPoolIsEmpty = 'CREATE' | 'ERROR' | 'WAIT';
 
 export interface CallBounds {
-  /** The most calls in progress at a time. At least 1. */
+  /** The maximum number of calls in progress. At least 1. */
   places: number;
   whenEmpty: WhenPoolIsEmpty;
-  /** The longest wait with CREATE and ERROR. */
+  /** The maximum wait with CREATE and ERROR. */
   waitMs: number;
 }
 
@@ -217,14 +220,14 @@ export interface CallBounds {
 export const defaultCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
 
 export interface CallSlotsOptions<Call> extends CallBounds {
-  /** The longest wait with WAIT, and an upper bound for the others. Then a call fails. */
+  /** The maximum wait with WAIT, and an upper bound for the others. After it, a call fails. */
   timeoutMs: number;
   timers: Timers;
   carrier: CallCarrier<Call>;
 }
 
 export interface CallCarrier<Call> {
-  /** Sends the call, which has a place until `free`. */
+  /** Sends the call, which occupies a place until `free`. */
   send(call: Call): void;
   /** Fails the call. `waitedMs` is undefined when the places are being closed. */
   refuse(call: Call, waitedMs: number | undefined): void;
@@ -256,7 +259,7 @@ export class CallSlots<Call> {
     return this.#taken;
   }
 
-  /** Calls that found no place in time, since the start. */
+  /** The number of calls since the start that found no place in time. */
   get refused(): number {
     return this.#refused;
   }
@@ -346,10 +349,10 @@ const joinMs = 5;
 /** Gathers ops that arrive in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
-  /** Batches that are closed to new ops and are sent when the turn ends. */
+  /** Batches that accept no more ops and are sent when the turn ends. */
   #full: Batch[] = [];
   #open: Batch | undefined;
-  /** The last of the batches that wait for a place. */
+  /** The last batch that waits for a place. */
   #waiting: Batch | undefined;
   #joinUntilMs = 0;
   #scheduled = false;
@@ -358,7 +361,7 @@ export class TurnGathering {
   #requests = 0;
   /** Whether each request has a turn of its own. */
   #comeAlone = false;
-  /** The number of consecutive turns with one request; while requests come alone, of those that were not checked. */
+  /** The number of consecutive turns with one request. While requests arrive alone, it counts the turns that were not checked. */
   #turns = 0;
   #isLooking = false;
 
@@ -382,7 +385,7 @@ export class TurnGathering {
     }
   }
 
-  /** Records that a batch no longer waits: it is sent or rejected, and nothing joins it. */
+  /** Records that a batch no longer waits. It is sent or rejected, and no op can join it. */
   left(batch: Batch): void {
     if (batch === this.#waiting) this.#waiting = undefined;
   }
@@ -435,7 +438,7 @@ export class TurnGathering {
     }
   }
 
-  /** Checks this turn: requests in the rest of it did not come alone. */
+  /** Checks this turn. Requests in the rest of the turn did not arrive alone. */
   #look(): void {
     this.#isLooking = true;
     setImmediate(() => {

@@ -1,4 +1,4 @@
-/** The common part of the stores in one Redis and in a cluster: gathering of submitted ops, and places for calls. */
+/** Shared by the stores in one Redis and in a cluster: gathers submitted ops, and provides places for calls. */
 import { systemTimers, type Timers, unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
@@ -49,7 +49,7 @@ export interface GatheringStoreOptions {
   tls?: ClientTls | undefined;
   /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR. Defaults to false. */
   closeOnReadOnly?: boolean | undefined;
-  /** REDIS_TIMEOUT: bounds connecting and every command. Without a connection ops fail immediately. */
+  /** REDIS_TIMEOUT: the maximum time for connecting and for every command. Without a connection, ops fail immediately. */
   timeoutMs: number;
   /** REDIS_POOL_*. Defaults to ten places, and to exceeding them after a second. */
   calls?: CallBounds | undefined;
@@ -58,12 +58,12 @@ export interface GatheringStoreOptions {
   /** The timers. Defaults to Node's. */
   timers?: Timers | undefined;
   /**
-   * Writes answers at the end of its work: the code that passes on the replies of one read marks their begin and end. Defaults to one
-   * that no other code uses.
+   * Writes answers at the end of its work. The code that passes on the replies of one read marks their start and end. Defaults to an
+   * instance that no other code uses.
    */
   flushTurn?: FlushTurn | undefined;
   random: () => number;
-  /** REDIS_SCRIPTS. In a cluster only refunds and ops with bounds use one. Defaults to `auto`. */
+  /** REDIS_SCRIPTS. In a cluster, only refunds and ops with bounds use scripts. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
   /** The bounds of reservations. Defaults to 10,000, and to ten minutes. */
   reservations?: ReservationBounds | undefined;
@@ -79,11 +79,14 @@ export interface GatheringStoreOptions {
   onFailure?: ((message: string) => void) | undefined;
   /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
   onRejection?: ((code: string, text: string) => void) | undefined;
-  /** Called when Redis asks for no password although one is set. */
+  /** Called when Redis requires no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
-/** Sends ops that arrive in one turn of the event loop, or in a window, together. As many calls are in progress as there are places. */
+/**
+ * Sends ops that arrive in one turn of the event loop, or in a window, together. The number of calls in progress is at most the number of
+ * places.
+ */
 export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   readonly #errors: RedisErrors;
   readonly #label: string;
@@ -189,7 +192,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     } else if (ops[0]!.hold !== undefined) {
       this.#reserve(ops, ops[0]!.hold.reservation, done);
     } else if (this.withoutScripts && ops.some(hasBound)) {
-      // Immediately, so that the breaker does not wait for an answer of Redis, which is not asked.
+      // This happens immediately, so that the breaker does not wait for an answer of Redis, which is not asked.
       for (const op of ops) if (hasBound(op)) failOp(op, needsScripts);
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
@@ -217,7 +220,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   /** Counts a batch that has a place, or a piece of one. Never rejects. */
   protected abstract count(batch: Batch): Promise<void>;
 
-  /** Returns the way to count without scripts. `parallelism` as in `PlainCountingOptions`. */
+  /** Returns the way to count without scripts. `parallelism` is the option of `PlainCountingOptions`. */
   protected plainCounting(commands: KeyedCommands, parallelism?: number): PlainCounting {
     return new PlainCounting({
       commands,
@@ -229,7 +232,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     });
   }
 
-  /** Counts ops of a batch that has a place, apart from its others. */
+  /** Counts ops of a batch that has a place, separately from the other ops of the batch. */
   readonly #submitApart: SubmitAll = (ops, done) => {
     const batch = new Batch(this.newPart);
     const request = { callsLeft: 0, done };
@@ -246,7 +249,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       const reply = await this.commands.send(batch.key, by, args);
       if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply(by.toUpperCase(), reply);
     } catch (error) {
-      // A server that has the source knows the program.
+      // A server that has the source has the program.
       if (by === 'eval' && isNoScript(error)) batch.fail(this.commands.translate(error));
       else await this.countAgain(batch, error);
     }
@@ -299,7 +302,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return shareTally(this.commands, tallyKeyOf(name, this.names), changes, nowMs);
   }
 
-  /** Sends a plain command. `read` throws for a reply that the command never gives. */
+  /** Sends a plain command. `read` throws if the reply does not have the form of the command. */
   protected async sendPlain<T>(
     key: string,
     name: string,
@@ -352,7 +355,7 @@ export interface StartRetryOptions {
   label: string;
   /** The first wait. Defaults to 1 s. */
   initialMs?: number;
-  /** The waits double up to this. Defaults to 30 s. */
+  /** The waits double up to this value. Defaults to 30 s. */
   maxMs?: number;
   /** Gives up when an attempt fails after this time. 0: never. Defaults to 0. */
   maxElapsedMs?: number;

@@ -1,4 +1,4 @@
-/** Counts in Redis by plain commands, if it runs no scripts. */
+/** Counts in Redis by plain commands, if Redis runs no scripts. */
 import { type FoldedRun, maxTotal } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
 import { readThenCount, type SubmitAll } from '../stop-when-over.ts';
@@ -8,7 +8,7 @@ import type { PlainCommands } from './count-parts.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { hasSet, integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
-/** Integers beyond this may be read one off; text is read exactly. */
+/** Integers above this may be read with an error of one; text is read exactly. */
 const exactReply = 2 ** 52;
 
 /**
@@ -108,7 +108,7 @@ async function ensureLife(
   }
 }
 
-/** Marks the error of a step before or after the one that counts: whether the op was counted. */
+/** Marks the error of a step before or after the counting step with whether the op was counted. */
 async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Promise<T>): Promise<T> {
   try {
     return await step;
@@ -117,7 +117,7 @@ async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Pr
   }
 }
 
-/** Reduces a total above `maxTotal` to it, and returns what it was. Of several concurrent callers one succeeds. */
+/** Reduces a total above `maxTotal` to `maxTotal`, and returns the total before. Of several concurrent callers, one succeeds. */
 async function saturate(commands: KeyedCommands, run: FoldedRun): Promise<bigint> {
   const { key } = run;
   const held = await commands.send(key, 'get', [key]);
@@ -137,7 +137,7 @@ function isOverflow(error: unknown): boolean {
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Counts ops of a batch that is ready to be sent, beside other ops of the batch. */
+  /** Counts ops of a batch that is ready to be sent, in addition to other ops of the batch. */
   submit: SubmitAll;
   /** The most servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;
@@ -166,7 +166,7 @@ export class PlainCounting implements PlainCommands {
     });
   }
 
-  /** Sends GET for every key, then INCRBY for what may count. Others may count in between, as in the Go service. */
+  /** Sends GET for every key, then INCRBY for the ops that may count. Other limiters may count in between, as in the Go service. */
   countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
     return new Promise((resolve) => readThenCount(requests, this.#options.submit, resolve));
   }

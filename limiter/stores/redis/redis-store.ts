@@ -15,7 +15,7 @@ export type ServerConnection = Pick<
   'connected' | 'counts' | 'errors' | 'notConnected' | 'open' | 'ping' | 'send' | 'close'
 > & { readonly link: Pick<RedisLink, 'begin' | 'send'> | undefined };
 
-/** One server, or the master that sentinels know; or a connection to one, and its name in logs. */
+/** A server, or the master that sentinels know; or an existing connection, and its name in logs. */
 export type RedisStoreOptions = GatheringStoreOptions &
   (
     | { readonly address: RedisAddress | SentinelAddress }
@@ -68,7 +68,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
 
   override send(batch: Batch): void {
     if (!batch.leaveOutAbandoned()) {
-      // Not immediately: the next batch may be empty, too, and so on.
+      // This does not happen immediately, because the next batch may be empty, too, and so on.
       queueMicrotask(() => finishBatch(batch, this.places));
       return;
     }

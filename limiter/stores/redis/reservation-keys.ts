@@ -1,5 +1,5 @@
 /** Names of reservations in Redis. */
-/** Chosen: about 8 MB when full of common ones, 40 MB with the longest. */
+/** Chosen: about 8 MB when full of common entries, 40 MB with the longest ones. */
 const maxPlaces = 20_000;
 /** The longest stored key of a counter, in characters. It contains values of requests, which may have any length. */
 const longestWhole = 256;
@@ -17,7 +17,7 @@ export class ReservationNames {
   /** The prefix of ids of notes: CACHE_KEY_PREFIX. */
   readonly prefix: string;
   readonly isCluster: boolean;
-  /** The places by the counter's key. When all are dropped, those in use return soon. */
+  /** The places by the counter's key. When all are dropped, the places in use soon return. */
   readonly #places = new Map<string, ReservationPlace>();
 
   constructor(prefix: string, isCluster: boolean) {
@@ -51,10 +51,10 @@ export function tallyKeyOf(name: string, { prefix }: Pick<ReservationNames, 'pre
   return `weir:reserve-tally:${prefix}${name}`;
 }
 
-/** Returns what distinguishes a counter's window from its others: the digits at the end of its key. */
+/** Returns the text that distinguishes a counter's window from its other windows: the digits at the end of its key. */
 function windowOf(key: string): string {
   let at = key.length;
-  // Before the first character there is no digit.
+  // There is no digit before the first character.
   while (isDigit(key.charCodeAt(at - 1))) at -= 1;
   return key.slice(at);
 }

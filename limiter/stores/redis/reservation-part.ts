@@ -78,7 +78,7 @@ export class ReservationPart extends WholePart {
         at += 1;
       }
     }
-    // If the numbers differ, it is unknown whose answer is missing or surplus.
+    // If the numbers differ, it is unknown which answer is missing or surplus.
     return at === reply.length;
   }
 
@@ -103,7 +103,7 @@ function termsOf([first]: readonly Operation[]): Reservation {
   return first!.hold!.reservation;
 }
 
-/** Returns the name of a call's record; for a marker that of the first one. */
+/** Returns the name of a call's record; for a marker, the name of the first record. */
 function nameOf(call: readonly Operation[]): string {
   const { id, isMarker } = termsOf(call);
   return `${isMarker ? '0:' : 'p'}${id}`;
@@ -149,7 +149,7 @@ class ShapeTable {
   readonly #bounds: BoundTable;
   readonly #names: ReservationNames;
   readonly #texts = new Map<string, number>();
-  /** The last shape of each verb: most calls of a batch are alike, and comparing costs less than creating a text for each. */
+  /** The last shape of each verb. Most calls of a batch are alike, and comparing costs less than creating a text for each call. */
   #reserve: KnownShape | undefined;
   #commit: KnownShape | undefined;
 
@@ -158,7 +158,7 @@ class ShapeTable {
     this.#names = names;
   }
 
-  /** Returns the number of a call's shape. `window`: that of the last counter. */
+  /** Returns the number of a call's shape. `window`: the window of the last counter. */
   numberOf(call: readonly Operation[], window: string): number {
     const { verb } = call[0]!;
     const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
@@ -210,7 +210,7 @@ function haveEqualFlags(one: Reservation, other: Reservation): boolean {
   );
 }
 
-/** Returns the outcome for a letter; undefined for one that the script does not write. */
+/** Returns the outcome for a letter, or undefined for a letter that the script does not write. */
 function outcomeOf(letter: number): ReservationHold['outcome'] | undefined {
   switch (letter) {
     case 0x63:
@@ -229,7 +229,7 @@ function outcomeOf(letter: number): ReservationHold['outcome'] | undefined {
 const reserveOutcomes = ['reserved', 'repeated', 'refused', 'conflict', 'full'] as const;
 const commitOutcomes = ['settled', 'late', 'repeated', 'unknown', 'partial'] as const;
 
-/** Writes the outcome of the call. Returns false for a word that the script never gives. */
+/** Writes the outcome of the call. Returns false for a word that the script does not use. */
 function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
   call.hasMore = word === 'more' && verb !== 'commit';
   if (verb === 'look') return word === 'looked' || call.hasMore;
@@ -287,7 +287,7 @@ function answerFastPath(
   return at + 4;
 }
 
-/** Answers a call. Returns false for a text that the script never gives; the written answers are then meaningless. */
+/** Answers a call. Returns false if the text does not have the script's form; the written answers are then meaningless. */
 function answerCall(ops: readonly Operation[], reported: ScriptText, nowMicros: number): boolean {
   const { verb } = ops[0]!;
   const call = termsOf(ops);

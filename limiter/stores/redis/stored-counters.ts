@@ -8,7 +8,7 @@ import type { KeyedCommands } from './wire/redis-connection.ts';
 import { integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
 export interface StoredCounterOptions {
-  /** Whether counters may have ledgers of leases beside them. */
+  /** Whether counters may have ledgers of leases. */
   readonly leases: boolean;
 }
 
@@ -50,7 +50,7 @@ export async function removeCounter(
       .catch((error: unknown) => {
         throw commands.translate(error);
       });
-  // A ledger without its counter is void, but a counter without its ledger is not, so the counter is removed first.
+  // A ledger without its counter is invalid, but a counter without its ledger is not, so the counter is removed first.
   const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
   const [removed] = await Promise.all([
     del(key),
@@ -60,7 +60,7 @@ export async function removeCounter(
   return removed;
 }
 
-/** Ignores an error of permission: a server that may not access reservations has none. */
+/** Ignores an error of permission: if access to reservations is not permitted, there are none. */
 function unlessForbidden(error: StoreError): void {
   if (!/\bNOPERM\b/.test(error.message)) throw error;
 }

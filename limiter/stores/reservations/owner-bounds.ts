@@ -32,7 +32,7 @@ export class OwnerBounds {
     this.#options = options;
   }
 
-  /** Submits the operations of one call, if the bounds have room. */
+  /** Submits the operations of a call if the bounds have room. */
   submit(store: Store, ops: Operation[], done: () => void): void {
     const call = ops[0]!.hold!.reservation;
     const { verb } = ops[0]!;
@@ -58,13 +58,13 @@ export class OwnerBounds {
     owner: ReservationOwner,
     done: () => void,
   ): void {
-    // A call without room that repeats an earlier one gets the answer of any repetition.
+    // If a call without room repeats an earlier call, it gets the answer of any repetition.
     const nowMs = this.#options.clock.nowMs();
     const full = call.isOverLimitElsewhere ? undefined : this.#fullOf(owner, nowMs);
     if (full !== undefined) {
       call.isOverLimitElsewhere = true;
       store.submit(ops, countAll, () => {
-        // The rejection of a limit says when the amount fits, which the bound does not know.
+        // The rejection of a limit reports when the amount fits, which the bound does not know.
         const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
         const isFull = isAnswered(ops) && call.outcome === 'refused' && !isRefused;
         if (isFull) call.outcome = 'full';
@@ -121,7 +121,7 @@ export class OwnerBounds {
     return { of: 'caller', roomAtMs: ofCaller.firstEndMs };
   }
 
-  /** Adds the time at which there is room to a fullness of the memory store, which does not know it. */
+  /** Adds the time at which there is room again to a rejection of the memory store, which does not know this time. */
   #withRoom(full: ReachedReservationBound, { domain }: ReservationOwner): ReachedReservationBound {
     if (full.of !== 'memory') return full;
     const nowMs = this.#options.clock.nowMs();
@@ -183,7 +183,7 @@ export class OwnerBounds {
   }
 }
 
-/** Chosen: domains and callers whose tallies are kept although they have no reservations. */
+/** Chosen: the number of domains and callers whose tallies are retained although they have no reservations. */
 const maxTallies = 1_000;
 
 /** Chosen: a note of this many characters counts as one reservation. */

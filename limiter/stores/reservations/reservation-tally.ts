@@ -1,15 +1,15 @@
-/** The number of reservations that a store keeps for one owner, by the time at which it forgets them. */
+/** The number of reservations that a store retains for one owner, by the time at which it forgets them. */
 
 import type { TallyChanges } from '../store.ts';
 
-/** Rounds an end up, by at most an eighth of the time until then, so that a tally has few of them. */
+/** Rounds an end up, by at most an eighth of the time until then, so that a tally has few different ends. */
 export function roundedEnd(endMs: number, nowMs: number): number {
   const seconds = Math.max(1, Math.ceil((endMs - nowMs) / 1000));
   const step = 1 << Math.max(0, 28 - Math.clz32(seconds));
   return Math.ceil(endMs / 1000 / step) * step;
 }
 
-/** The reservations that end at one time. */
+/** The reservations that end at the same time. */
 interface Ending {
   /** The number of reservations, never below 0. */
   count: number;
@@ -21,7 +21,7 @@ export class ReservationTally {
   readonly #isShared: boolean;
   readonly #endings = new Map<number, Ending>();
   #total = 0;
-  /** The earliest end with a count; infinite if there is none. */
+  /** The earliest end with a count, or infinity if there is none. */
   #firstEnd = Number.POSITIVE_INFINITY;
   /** The time at which the tally was last shared or requested. */
   sharedMs = Number.NEGATIVE_INFINITY;
@@ -40,7 +40,7 @@ export class ReservationTally {
     return this.#total;
   }
 
-  /** The time at which the first of them are forgotten, in milliseconds since the epoch. */
+  /** The time at which the first reservations are forgotten, in milliseconds since the epoch. */
   get firstEndMs(): number {
     return this.#firstEnd * 1000;
   }
@@ -54,8 +54,8 @@ export class ReservationTally {
   }
 
   /**
-   * Removes a reservation that was forgotten early. Which one is unknown, so the first end loses one. The total is then never too
-   * low, and too high at most until the end of the removed one.
+   * Removes a reservation that was forgotten early. It is unknown which one, so the count at the first end decreases by one. The total is
+   * then never too low. It is too high at most until the end of the removed reservation.
    */
   removeOne(nowMs: number): void {
     if (this.totalAt(nowMs) === 0) return;
@@ -78,7 +78,7 @@ export class ReservationTally {
     return taken;
   }
 
-  /** Takes over the tally of all limiters, and adds what was not shared meanwhile. */
+  /** Adopts the tally of all limiters, and adds changes that were not shared meanwhile. */
   learn(all: TallyChanges): void {
     for (const ending of this.#endings.values()) ending.count = ending.unshared;
     for (const [end, count] of all) this.#endingAt(end).count += count;
@@ -91,7 +91,7 @@ export class ReservationTally {
     this.#findFirst();
   }
 
-  /** Takes changes back after sharing them failed. */
+  /** Takes changes back after sharing them has failed. */
   putBack(changes: TallyChanges): void {
     for (const [end, count] of changes) this.#endingAt(end).unshared += count;
   }

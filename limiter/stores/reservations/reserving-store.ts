@@ -18,7 +18,7 @@ import {
 import type { OwnerBounds } from './owner-bounds.ts';
 
 export interface ReservingStoreOptions {
-  /** The store that counts, and keeps reservations on the same counters. */
+  /** The store that counts. It has reservations on the same counters. */
   readonly store: Store;
   /** The bounds on domains and callers. */
   readonly bounds: OwnerBounds;
@@ -29,8 +29,8 @@ export interface ReservingStoreOptions {
 }
 
 /**
- * What reservations need from any store: bounds on their owners, and the return of expired amounts before hits on their counters are
- * rejected. The store reports with its answers where amounts may have expired.
+ * Adds to any store what reservations need: bounds on their owners, and the return of expired amounts before hits on their counters are
+ * rejected. The answers of the store report where amounts may have expired.
  */
 export class ReservingStore extends StoreDecorator implements ReservationStore {
   readonly #options: ReservingStoreOptions;
@@ -84,14 +84,14 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
         this.#correct(ops, looked, options, done);
         return;
       }
-      // The hits stay rejected. Nothing is reserved if it is not permitted: without scripts, or because of an ACL.
+      // The hits stay rejected. If reservations are not permitted, for lack of scripts or because of an ACL, nothing is reserved.
       if (error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
       done();
     });
   }
 
   /**
-   * Corrects the answers. A single fixed window has counted the hits, unless its total stopped before them. All other hits were
+   * Corrects the answers. A single fixed window has counted the hits, unless its total reached the maximum before. All other hits were
    * rejected, and are counted again.
    */
   #correct(

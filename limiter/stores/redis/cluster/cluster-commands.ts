@@ -6,7 +6,7 @@ import { notConnected, type RedisErrors } from '../wire/redis-error.ts';
 import type { ClusterNode } from './cluster-nodes.ts';
 import { type ClusterTopology, keySlot, type Redirection } from './cluster-topology.ts';
 
-/** Reads `MOVED <slot> <host>:<port>` and `ASK ...`. Without a host, it is that of the node that answered. */
+/** Reads `MOVED <slot> <host>:<port>` and `ASK ...`. If there is no host, the host of the answering node applies. */
 export function parseRedirection(error: unknown, from: NodePlace): Redirection | undefined {
   if (!(error instanceof Error)) return undefined;
   const [, word, slot, host, port] = /^(MOVED|ASK) (\d{1,5}) (\S*):(\d{1,5})$/.exec(error.message) ?? [];
@@ -25,13 +25,13 @@ const maxRedirections = 5;
 export interface ClusterCommandsOptions {
   topology: ClusterTopology;
   errors: RedisErrors;
-  /** After this time, a command is sent to no further node. */
+  /** After this time, a command is not sent to further nodes. */
   timeoutMs: number;
 }
 
 /**
- * Sends each command to the node that holds its key's slot. A command is sent again only if a node answered that it ran nothing and
- * which node would (MOVED, ASK). A command whose reply was lost is an error.
+ * Sends each command to the node that holds its key's slot. A command is sent again only if a node answered that it did not execute it
+ * and which node would (MOVED, ASK). A command whose reply was lost results in an error.
  */
 export class ClusterCommands implements KeyedCommands {
   readonly #options: ClusterCommandsOptions;
@@ -75,7 +75,7 @@ export class ClusterCommands implements KeyedCommands {
       await node.opening;
       if (!node.connection.connected) throw nodeNotConnected(node);
       try {
-        // Both are written one after the other, so that nothing comes between ASKING and its command.
+        // Both are written one after the other, so that no other command comes between ASKING and its command.
         if (redirection.ask) node.send('asking', []).catch(() => {});
         return await node.send(name, args);
       } catch (next) {

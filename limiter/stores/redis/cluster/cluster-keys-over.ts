@@ -9,14 +9,14 @@ export interface ClusterKeysOverOptions {
   readonly monotonicMs: () => number;
 }
 
-/** Chosen: the interval of questions about a counter that is over. */
+/** Chosen: the interval of questions about a counter that is over its limit. */
 const pauseMs = 1_000;
-/** Chosen: the number of recently asked counters. If there are more, the first of them may be asked about again. */
+/** Chosen: the number of counters whose last question is remembered. Beyond it, the first of them may be asked about again. */
 const maxPaused = 10_000;
 
 /**
  * Reports for plain counters in a cluster, which no script counts, what `luaReportOver` reports for others: whether reservations on
- * those that are over may have expired. It sends an HLEN at most once a second for each. In between this is unknown.
+ * counters that are over may have expired. It sends an HLEN at most once a second for each counter. In between, this is unknown.
  */
 export class ClusterKeysOver {
   readonly #options: ClusterKeysOverOptions;
@@ -49,7 +49,7 @@ export class ClusterKeysOver {
       const records = Number(await commands.send(hash, 'hlen', [hash]));
       if (records > 0) for (const op of same) noteKeyOver(op, KeyOver.expired);
     } catch (error) {
-      // If reading them is not permitted, nothing is reserved.
+      // If reading the reservations is not permitted, there are none.
       if (commands.translate(error).transient) for (const op of same) noteKeyOver(op, KeyOver.open);
     }
   }

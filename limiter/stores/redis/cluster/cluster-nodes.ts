@@ -5,11 +5,11 @@ import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import type { ConnectionCounts, RedisConnection } from '../wire/redis-connection.ts';
 import { ReplyError } from '../wire/resp.ts';
 
-/** Settings for detecting a node that hangs, and its return. */
+/** Settings for detecting that a node hangs and that it is back. */
 export interface NodeSilence {
-  /** STORE_BREAKER_SILENCE: a node is not asked if it answered nothing for this time, or up to an eighth less. */
+  /** STORE_BREAKER_SILENCE: a node is no longer asked if it answered nothing for this time, or up to an eighth less. */
   silenceMs: number;
-  /** STORE_BREAKER_PROBE_INTERVAL: the interval of PINGs then, less up to a quarter. */
+  /** STORE_BREAKER_PROBE_INTERVAL: the interval of PINGs to such a node, less up to a quarter. */
   probeIntervalMs: number;
 }
 
@@ -23,7 +23,7 @@ interface ClusterNodeOptions extends NodeSilence {
   onChange: (reached: boolean, reason?: string) => void;
 }
 
-/** A node and the one connection to it. */
+/** A node and its only connection. */
 export class ClusterNode {
   readonly place: NodePlace;
   readonly connection: RedisConnection;
@@ -60,7 +60,7 @@ export class ClusterNode {
     this.open();
   }
 
-  /** Whether it is connected, and answers as far as is known. */
+  /** Whether the node is connected and answers, as far as is known. */
   get reached(): boolean {
     return this.#reached;
   }
@@ -70,7 +70,7 @@ export class ClusterNode {
     return this.#opening;
   }
 
-  /** Why that attempt failed. */
+  /** The reason why that attempt failed. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -124,7 +124,7 @@ export interface ClusterNodesOptions
   ) => RedisConnection;
   /** Called at every change of a node's `reached`. */
   onChange: (place: NodePlace, reached: boolean, reason?: string) => void;
-  /** How long a node that is no longer needed may still answer, by `unblockedMs`. At most twice as long. */
+  /** How long a node that is no longer needed may still answer, on the scale of `unblockedMs`. It may take up to twice as long. */
   lingerMs: number;
 }
 
@@ -198,7 +198,7 @@ export class ClusterNodes {
     return sum;
   }
 
-  /** Closes a node later. If a command is still in progress then, waits once more: it was sent late, or is about to fail. */
+  /** Closes a node later. If a command is still in progress then, it waits once more: the command was sent late, or is about to fail. */
   #linger(node: ClusterNode, onceMore: boolean): void {
     const callOff = unrefUnblockedTimers.after(this.#options.lingerMs, () => {
       if (onceMore && !node.connection.isIdle) this.#linger(node, false);
@@ -229,15 +229,15 @@ export interface NodeBreakerOptions extends BreakerTimes {
 }
 
 /**
- * The breaker opens at the tick after these. This is an eighth earlier than a breaker around all nodes, for which nine ticks are
- * silence.
+ * The number of quiet ticks after which the breaker opens at the next tick. This is an eighth earlier than a breaker around all nodes,
+ * which opens after nine ticks of silence.
  */
 const quietTicks = 6;
 
 /**
- * A breaker around the calls to one server of several. When the server falls silent, waiting calls reject. All others reject
- * immediately until it answers a probe. Unlike `BreakerStore` it then lets every call through, because the callers are already
- * bounded.
+ * A breaker around the calls to one of several servers. When the server falls silent, waiting calls are rejected. All others are rejected
+ * immediately until the server answers a probe. Unlike `BreakerStore`, it then lets every call through, because the callers already have
+ * bounds.
  */
 export class NodeBreaker {
   readonly #options: NodeBreakerOptions;
@@ -280,7 +280,7 @@ export class NodeBreaker {
     return promise;
   }
 
-  /** Ends its timers. Calls in progress end by themselves. */
+  /** Ends the breaker's timers. Calls in progress end on their own. */
   close(): void {
     this.#timer.close();
   }

@@ -16,7 +16,7 @@ import { keySlot } from './cluster-topology.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
-  /** The most nodes that are asked at a time for one batch. Defaults to all. */
+  /** The maximum number of nodes that are asked at the same time for one batch. Defaults to all nodes. */
   parallelism?: number | undefined;
   /**
    * Whether there may be reservations. Defaults to true. If false, the store does not look for reservations on counters that are
@@ -28,8 +28,8 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
 }
 
 /**
- * Counts in a Redis Cluster. Ops that arrive in one turn of the event loop are folded by key. They are sent as SET and INCRBY, or as
- * the program if a slot needs a script, all of one node together.
+ * Counts in a Redis Cluster. Ops that arrive in one turn of the event loop are folded by key. They are sent as SET and INCRBY, or as the
+ * program if a slot needs a script. All commands for one node are sent together.
  */
 export class RedisClusterStore extends GatheringStore {
   readonly #cluster: RedisClusterClient;
@@ -94,7 +94,7 @@ export class RedisClusterStore extends GatheringStore {
     else super.submit(ops, options, () => keysOver.note(ops, done));
   }
 
-  /** Asks every reached node. One answer is enough. */
+  /** Asks every connected node. One answer is enough. */
   override async ping(patienceMs?: number): Promise<void> {
     const nodes = this.#cluster.topology.masters.filter((node) => node.connection.connected);
     if (nodes.length === 0) throw this.closed ? this.#cluster.errors.closed() : this.notConnected();
@@ -107,7 +107,7 @@ export class RedisClusterStore extends GatheringStore {
     this.#cluster.close();
   }
 
-  /** Reads the topology. Afterwards the store follows the cluster by itself. */
+  /** Reads the topology. Afterwards, the store follows changes of the cluster on its own. */
   protected override async attempt(): Promise<void> {
     if (this.closed) throw this.#cluster.errors.closed();
     await this.#cluster.open();
@@ -144,8 +144,8 @@ export class RedisClusterStore extends GatheringStore {
 }
 
 /**
- * Returns batches of single operations: while a slot moves, those whose keys are on one node still work. Undefined: the batch has
- * only one.
+ * Returns batches of single operations, so that those whose keys are on one node still work while a slot moves. Returns undefined if the
+ * batch has only one operation.
  */
 function apart(batch: Batch): Batch[] | undefined {
   const { placed, rest } = batch.spread((key) => key);

@@ -5,21 +5,21 @@ import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import { UnexpectedReply } from '../wire/resp.ts';
 import type { ClusterNode, ClusterNodes } from './cluster-nodes.ts';
 
-/** A node's answer that a key is on another node. It ran nothing. */
+/** A node's answer that a key is on another node. The node did not execute the command. */
 export interface Redirection extends NodePlace {
   /** Whether only this command goes there, after ASKING, because the slot is moving. Otherwise the slot has moved. */
   ask: boolean;
   slot: number;
 }
 
-/** Slots `first` to `last` and the node that takes writes for them. */
+/** Slots `first` to `last`, and the node that accepts writes for them. */
 interface SlotRange {
   first: number;
   last: number;
   master: NodePlace;
 }
 
-/** Reads the reply to CLUSTER SLOTS; undefined if it is none. A node without a host is the one that was asked. */
+/** Reads the reply to CLUSTER SLOTS. Returns undefined if it is not such a reply. A node without a host is the node that was asked. */
 export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | undefined {
   if (!Array.isArray(reply)) return undefined;
   const ranges: SlotRange[] = [];
@@ -40,12 +40,12 @@ function isWithin(reply: unknown, max: number): reply is number {
   return typeof reply === 'number' && reply >= 0 && reply <= max;
 }
 
-// The node that takes writes for each slot, as reported by the cluster. It is read at the start, every 5 s, after every MOVED and
-// four times a second while a node is missing. In between, a MOVED applies immediately.
+// Knows the node that accepts writes for each slot, as reported by the cluster. The topology is read at the start, every 5 s, after every
+// MOVED, and four times a second while a node is missing. In between, a MOVED applies immediately.
 
 const defaultIntervalMs = 5000;
 const troubledIntervalMs = 250;
-/** Each command of a batch may get a MOVED. One reading answers all of them. */
+/** Each command of a batch may get a MOVED. Reading the topology once answers all of them. */
 const movedIntervalMs = 50;
 const patienceMs = 1000;
 
@@ -72,12 +72,12 @@ export class ClusterTopology {
     return this.#slots[slot];
   }
 
-  /** The nodes that take writes. */
+  /** The nodes that accept writes. */
   get masters(): readonly ClusterNode[] {
     return this.#masters;
   }
 
-  /** Why the last missing master is not reached. */
+  /** The reason why the last missing master is not connected. */
   get lastFailure(): string | undefined {
     return this.#masters.findLast((node) => !node.reached)?.connection.lastFailure;
   }

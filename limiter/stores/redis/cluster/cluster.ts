@@ -14,7 +14,7 @@ export interface ClusterOptions extends Omit<RedisConnectionOptions, 'address' |
   readonly onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
 }
 
-/** The way to a Redis Cluster: its nodes, and the commands to them. */
+/** The connection to a Redis Cluster: its nodes, and the commands to them. */
 export class RedisClusterClient {
   readonly errors: RedisErrors;
   readonly nodes: ClusterNodes;
@@ -56,7 +56,7 @@ export class RedisClusterClient {
     this.commands = new ClusterCommands({ topology: this.topology, errors, timeoutMs });
   }
 
-  /** Reads which nodes there are. Then waits until each is connected or could not be. */
+  /** Reads which nodes exist. Then waits until each of them is connected or has failed. */
   async open(): Promise<void> {
     await this.topology.read();
     await this.connected();

@@ -13,8 +13,8 @@ export function redisScript(source: string): RedisScript {
 }
 
 /**
- * The error of a full Redis for a write. Before version 7 it follows a minus, in 6.2 also the script's line. The script may read and
- * continue.
+ * The error of a full Redis for a write. Before version 7, it follows a minus sign; in 6.2, also the line of the script. The script may
+ * read and continue.
  */
 export const oomError = '^@?[^ ]* ?%d*:? ?%-?OOM ';
 

@@ -10,8 +10,8 @@ export function placeName({ host, port }: NodePlace): string {
 }
 
 /**
- * Returns REDIS_URL as logs and errors may show it: `*****` replaces credentials, in every item of a list. It masks too much rather
- * than too little, whatever the text looks like.
+ * Returns REDIS_URL as logs and errors may show it: `*****` replaces credentials, in every item of a list. For any text, it masks too
+ * much rather than too little.
  */
 export function maskRedisUrl(url: string): string {
   // Commas do not separate items here, because a password may contain one.
@@ -32,7 +32,7 @@ function maskItem(item: string): string {
   return maskRest(scheme, `${isHost ? authority : '*****'}${rest}`);
 }
 
-/** Masks a path that is no number of a database: it may be a password that had a `/`. */
+/** Masks a path that is not the number of a database. It may be a password that contained a `/`. */
 function maskRest(start: string, rest: string): string {
   const [, authority = '', path = '', query = ''] = /^([^/?]*)([^?]*)(.*)$/s.exec(rest) ?? [];
   const isDb = /^(?:\/\d*)?,?$/.test(path);
@@ -46,7 +46,7 @@ function maskQuery(text: string): string {
 
 // The address of one Redis server and its login: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH together.
 
-/** A password, with or without a user; without one it is that of `default`. There is no user without a password. */
+/** A password, with or without a user. Without a user, it is the password of `default`. A user always has a password. */
 interface Credentials {
   username: string | undefined;
   password: string | undefined;
@@ -64,7 +64,7 @@ export interface RedisAddressSettings {
   socketType: 'tcp' | 'unix';
   /** `host:port`, `redis://[user:password@]host:port[/db][?username=&password=&db=]`, or the path of a unix socket. */
   url: string;
-  /** `password` or `user:password`; empty: those of the URL, if any. */
+  /** `password` or `user:password`. Empty: the credentials in the URL, if any. */
   auth: string;
 }
 
@@ -152,7 +152,7 @@ export interface SentinelAddress {
   username: string | undefined;
   password: string | undefined;
   db: number;
-  /** The name of the whole in logs and errors. It contains no credentials. */
+  /** The name of the group in logs and errors. It contains no credentials. */
   label: string;
 }
 
@@ -161,7 +161,7 @@ export interface SentinelAddressSettings {
   url: string;
   /** The login to the master: `password` or `user:password`; empty: none. */
   auth: string;
-  /** The login to the sentinels, in the same form; empty: that of the first sentinel's URL, if any. */
+  /** The login to the sentinels, in the same form. Empty: the login in the first sentinel's URL, if any. */
   sentinelAuth: string;
 }
 

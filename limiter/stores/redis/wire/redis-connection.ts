@@ -9,15 +9,15 @@ import { RedisLink } from './redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './resp.ts';
 import { Sentinels } from './sentinels.ts';
 
-// The way to one Redis server: a connection, and a new one whenever it is lost. Nothing is queued while it is down and nothing is
-// sent twice: a command whose reply was lost is an error to its caller, because it may have been counted.
+// The connection to a Redis server, which is replaced whenever it is lost. Nothing is queued while it is down, and nothing is sent twice:
+// a command whose reply was lost is an error to its caller, because it may have been counted.
 
 /** Values of `ratelimit.redis_pool.cx_active`, `cx_total` and `cx_local_close`. */
 export interface ConnectionCounts {
   active: number;
   /** Connections opened since the start. */
   total: number;
-  /** Connections closed since the start, no matter who closed them. */
+  /** The number of connections closed since the start, regardless of who closed them. */
   localClose: number;
 }
 
@@ -28,19 +28,19 @@ export interface RedisConnectionOptions {
   tls?: ClientTls | undefined;
   /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: whether to leave a server that accepts no writes, and connect again. */
   closeOnReadOnly?: boolean | undefined;
-  /** The longest time for connecting and for every command. */
+  /** The maximum time for connecting and for every command. */
   timeoutMs: number;
   /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
-  /** Returns 0 up to 1, for the jitter of reconnecting. */
+  /** Returns a number from 0 to below 1, for the jitter of reconnecting. */
   random: () => number;
-  /** Called when the connection opened or ended. `reason` says why it ended. */
+  /** Called when the connection has opened or ended. `reason` describes why it ended. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** Called when an attempt to connect failed, or an open connection broke. The message contains no credentials. */
   onFailure?: ((message: string) => void) | undefined;
   /** Called when Redis answered a counting command with an error: its first word, and its text without credentials. */
   onRejection?: ((code: string, text: string) => void) | undefined;
-  /** Called when the server asks for no password although one is set. */
+  /** Called when the server requires no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
@@ -58,10 +58,10 @@ export class RedisConnection {
    * server.
    */
   link: RedisLink | undefined;
-  /** The link that was tried last. */
+  /** The link of the last attempt. */
   #tried: RedisLink | undefined;
   #attempt: Promise<void> | undefined;
-  /** Whether it reconnects by itself. It does not before the first success. */
+  /** Whether it reconnects on its own. It does not before the first success. */
   #reconnects = false;
   /** The number of consecutive failures. */
   #failures = 0;
@@ -94,7 +94,7 @@ export class RedisConnection {
     return this.#tried?.isIdle ?? true;
   }
 
-  /** Returns the error of ops that arrive without a connection, with the reason. */
+  /** Returns the error of ops that arrive without a connection, including the reason. */
   notConnected(): StoreError {
     return this.errors.notConnected(this.#lastFailure);
   }
@@ -149,7 +149,7 @@ export class RedisConnection {
       if (this.#closing) throw this.errors.closed();
       link = this.#dial(endpoint);
       await link.login(address, onNeedlessPassword);
-      // The server is there, but it may be loading its data, or be the wrong one.
+      // The server is reachable, but it may be loading its data, or be the wrong server.
       this.#failures = 0;
       await this.#check(link);
       if (link.failure !== undefined) throw link.failure;
@@ -220,7 +220,9 @@ export class RedisConnection {
     this.#retry = setTimeout(() => void this.open().catch(() => {}), delayMs).unref();
   }
 
-  /** Handles a report of sentinels that another server is the master. Without a connection, the next attempt asks them anyway. */
+  /**
+   * Handles a report of sentinels that another server is the master. Without a connection, the next attempt asks the sentinels anyway.
+   */
   #switched(master: NodePlace): void {
     const { host, port } = this.#place!;
     if (master.host !== host || master.port !== port)
@@ -259,7 +261,10 @@ function checkPong(reply: Reply): void {
   if (reply !== 'PONG') throw new UnexpectedReply('PING', reply);
 }
 
-/** Whether the server is a replica: a sentinel may still name a former master. If the question is not permitted, trusts the sentinel. */
+/**
+ * Whether the server is a replica, because a sentinel may still name a former master. If the question is not permitted, it trusts the
+ * sentinel.
+ */
 async function isReplica(link: RedisLink): Promise<boolean> {
   try {
     const role = await link.ask('role', []);
@@ -271,7 +276,7 @@ async function isReplica(link: RedisLink): Promise<boolean> {
   }
 }
 
-/** Single commands, each about one key, for one server, a proxy before many, or a cluster. */
+/** Sends single commands about one key each to a server, a proxy for several servers, or a cluster. */
 export interface KeyedCommands {
   /** Sends a command. Commands of one turn are sent together, in order for one key. Rejects with an error for `translate`. */
   send(key: string, name: string, args: string[]): Promise<unknown>;

@@ -2,7 +2,7 @@ import { tlsErrorText } from '../../client-tls.ts';
 import { StoreError } from '../../store-error.ts';
 import { ReplyError, UnexpectedReply } from './resp.ts';
 
-/** The first words of Redis's errors after which the same command may succeed a moment later. Redis ran nothing then. */
+/** The first words of Redis errors after which the same command may succeed a moment later. Redis has not executed the command. */
 const transientReplies = new Set([
   'BUSY',
   'CLUSTERDOWN',
@@ -38,7 +38,7 @@ export class RedisErrors {
     this.#onRejection = options.onRejection;
   }
 
-  /** Returns the error without a connection. `reason`: why the last attempt to connect failed. */
+  /** Returns the error for a missing connection. `reason`: why the last attempt to connect failed. */
   notConnected(reason?: string): StoreError {
     return notConnected('Redis', reason);
   }
@@ -76,7 +76,10 @@ export class RedisErrors {
     return this.fromOwnCommand(error);
   }
 
-  /** Returns the same for commands that count nothing, such as PING and logging in, without calling `onReadOnly` or `onRejection`. */
+  /**
+   * Returns the same error for commands that count nothing, such as PING and login commands, without calling `onReadOnly` or
+   * `onRejection`.
+   */
   fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof UnexpectedReply) return new StoreError(error.message, { transient: false });
@@ -120,7 +123,7 @@ export class RedisErrors {
   }
 }
 
-/** Returns the error without a connection, for a server or a node of a cluster by its name. */
+/** Returns the error for a missing connection to a server or a node of a cluster, by its name. */
 export function notConnected(server: string, reason: string | undefined): StoreError {
   const text = `${server} is not connected${reason === undefined ? '' : `: ${reason}`}`;
   return new StoreError(text, { transient: true, notCounted: true });
@@ -150,17 +153,17 @@ function systemErrorText(error: Error): string | undefined {
   return [syscall, code, place].filter((part) => part !== undefined).join(' ');
 }
 
-/** Whether Redis does not know the script yet. It ran nothing then. */
+/** Whether Redis does not know the script yet. It has not executed the script. */
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
-/** Whether keys of one slot are, for now, on two nodes. The node that says so ran nothing. */
+/** Whether the keys of a slot are temporarily on two nodes. The node that reports this has not executed the command. */
 export function isTryAgain(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('TRYAGAIN');
 }
 
-/** Whether the server accepted the command and did not answer in time. The connection is then unusable. */
+/** Whether the server received the command and did not answer in time. The connection is then unusable. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === timedOutText;
 }
@@ -171,7 +174,7 @@ export function commandTimedOut(): Error {
 
 const timedOutText = 'Command timed out';
 
-/** Whether the connection ended, on either side, and no error says why. */
+/** Whether the connection was ended, by either side, and no error describes the reason. */
 export function isClosed(error: unknown): boolean {
   return error instanceof Error && error.message === closedText;
 }
@@ -182,21 +185,21 @@ export function connectionClosed(): Error {
 
 const closedText = 'Connection is closed.';
 
-/** Returns the error for a server that is no Redis, or one in another mode. */
+/** Returns the error for a server that is not Redis, or runs in another mode. */
 export function unexpectedAnswer(): StoreError {
   return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
 }
 
-/** REDIS_SCRIPTS: `never` runs none; `auto` runs them until the server rejects one. */
+/** REDIS_SCRIPTS: `never` runs no scripts; `auto` runs them until the server rejects one. */
 export type RedisScripts = 'auto' | 'never';
 
-/** Whether the server runs no scripts, or not for this user, or not for keys of several slots. It ran nothing then. */
+/** Whether the server runs no scripts, or none for this user, or none for keys of several slots. It has not executed the script. */
 export function areScriptsRejected(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return /^(?:NOPERM|CROSSSLOT|ERR unknown command)\b/i.test(error.message) && !isAboutKey(error.message);
 }
 
-/** Whether the user may not touch a key of the call. It ran nothing then. */
+/** Whether the user has no access to a key of the call. Redis has not executed the call. */
 export function isKeyRejected(error: unknown): error is Error {
   return error instanceof Error && isAboutKey(error.message);
 }
@@ -209,7 +212,7 @@ function isAboutKey(text: string): boolean {
   return /^NOPERM\b.*\baccess (?:a key|one of the keys)\b/i.test(text);
 }
 
-/** Returns what an operator can do about an error of Redis, by its first word; undefined if its text is sufficient. */
+/** Returns what an operator can do about an error of Redis, by its first word. Returns undefined if the error's text is sufficient. */
 export function rejectionHint(
   code: string,
   given: { prefix: 'REDIS_' | 'REDIS_PERSECOND_'; isCluster: boolean },

@@ -9,9 +9,9 @@ import { CommandWriter, type Reply, ReplyError, RespReader } from './resp.ts';
 
 /** A command that was sent, in the list of those that wait for their replies. */
 export interface SentCall {
-  /** The time at which it has waited too long, on the scale of `unblockedMs`. The link writes it. */
+  /** The time at which it has waited too long, on the scale of `unblockedMs`. The link sets it. */
   dueMs: number;
-  /** The command sent after it. The link writes it. */
+  /** The command that was sent after it. The link sets it. */
   next: SentCall | undefined;
   /** Called with a reply, which may be an error of Redis. */
   answered(reply: Reply): void;
@@ -23,22 +23,24 @@ export interface RedisLinkOptions {
   endpoint: RedisAddress['endpoint'];
   /** The TLS of the connection; undefined without TLS. */
   tls: ClientTls | undefined;
-  /** The longest time for connecting and for every command. */
+  /** The maximum time for connecting and for every command. */
   timeoutMs: number;
   /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
-  /** Called with unrequested messages, such as those after SUBSCRIBE. Without it, such a message is not accepted as Redis's. */
+  /**
+   * Called with unrequested messages, such as those after SUBSCRIBE. Without it, such a message counts as a violation of the protocol.
+   */
   onMessage?: (message: Reply) => void;
   /** Called once when the link has ended. Commands in progress fail afterwards. */
   onEnd?: (error: Error) => void;
 }
 
-/** Chosen: the most bytes of one read. */
+/** Chosen: the maximum number of bytes in one read. */
 const readBytes = 16_384;
 
 /**
- * One connection to one server, from dialing to its end. Redis answers in the order of commands, so each reply is for the oldest
- * call. A call without a reply in time ends the connection, because the next reply could not be assigned.
+ * A connection to a server, from dialing to its end. Redis answers in the order of commands, so each reply belongs to the oldest call. If
+ * a call gets no reply in time, the connection ends, because the next reply could not be assigned.
  */
 export class RedisLink {
   readonly #options: RedisLinkOptions;
@@ -82,7 +84,7 @@ export class RedisLink {
     return this.#oldest === undefined;
   }
 
-  /** Waits for the connection, then logs in. A server that asks for no password is reported, and accepted. */
+  /** Waits for the connection, then logs in. A server that requires no password is reported and accepted. */
   async login(
     { username, password, db = 0 }: Pick<RedisAddress, 'username' | 'password'> & { db?: number },
     onNeedlessPassword: () => void,
@@ -168,7 +170,7 @@ export class RedisLink {
     try {
       call.answered(reply);
     } catch (error) {
-      // This is an error of Weir and is reported as such. The replies after it belong to other calls.
+      // This is a bug in Weir and is reported as such. The replies after it belong to other calls.
       void Promise.reject(error);
     }
   };
@@ -226,7 +228,7 @@ function connectingTimedOut(): Error {
   return Object.assign(new Error('connect ETIMEDOUT'), { code: 'ETIMEDOUT', syscall: 'connect' });
 }
 
-/** Whether the server asks for no password. Servers before 6.0 and later ones use different texts. */
+/** Whether the server requires no password. Servers before 6.0 and later ones use different texts. */
 function isNeedless(error: unknown): boolean {
   return (
     error instanceof ReplyError &&

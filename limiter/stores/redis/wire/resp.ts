@@ -35,7 +35,7 @@ const frameBytes = 16;
 export class CommandWriter implements Arguments {
   #bytes = Buffer.allocUnsafeSlow(initialBytes);
   #at = headBytes;
-  /** The number of arguments of the command that is being pushed. */
+  /** The number of arguments of the command that is being written. */
   #count = 0;
 
   get isEmpty(): boolean {
@@ -64,7 +64,7 @@ export class CommandWriter implements Arguments {
     this.#lineEnd();
   }
 
-  /** Returns the written bytes; undefined if there are none. Later commands overwrite them unless `keep` is called first. */
+  /** Returns the written bytes, or undefined if there are none. Later commands overwrite them unless `keep` is called first. */
   take(): Buffer | undefined {
     if (this.#at === headBytes) return undefined;
     let start = headBytes;
@@ -80,7 +80,7 @@ export class CommandWriter implements Arguments {
     return taken;
   }
 
-  /** Leaves the taken bytes to the caller. */
+  /** Hands the taken bytes over to the caller. */
   keep(): void {
     this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
   }
@@ -142,7 +142,7 @@ export class CommandWriter implements Arguments {
   }
 }
 
-/** An error that Redis answered. Its first word says which. */
+/** An error that Redis answered. Its first word is the kind of error. */
 export class ReplyError extends Error {
   override readonly name = 'ReplyError';
 }
@@ -153,28 +153,31 @@ export class ReplyError extends Error {
  */
 export type Reply = number | string | Buffer | null | ReplyError | undefined | Reply[];
 
-/** Chosen: the most bytes of a value. Longer ones are skipped: a key of another application may hold anything. */
+/** Chosen: the maximum number of bytes of a value. Longer values are skipped, because a key of another application may hold anything. */
 const maxBulkBytes = 1024 * 1024;
-/** Chosen: the longest line. Redis's longest errors repeat a part of a command. */
+/** Chosen: the maximum length of a line. Redis's longest errors repeat a part of a command. */
 const maxLineBytes = 64 * 1024;
-/** Chosen: the most bytes that one reply may hold, with this many bytes for each of its values. That of CLUSTER SLOTS is the largest. */
+/**
+ * Chosen: the maximum number of bytes that a reply may hold, with this number of bytes for each of its values. The reply to CLUSTER SLOTS
+ * is the largest.
+ */
 const maxReplyBytes = 64 * 1024 * 1024;
 const bytesPerValue = 64;
-/** Chosen: the deepest nesting of lists. CLUSTER SLOTS has four levels. */
+/** Chosen: the maximum nesting of lists. CLUSTER SLOTS has four levels. */
 const maxDepth = 8;
 /** The length of -2^63. */
 const maxNumberLength = 20;
 
-/** A list whose values are not complete. */
+/** A list whose values are incomplete. */
 interface OpenList {
-  /** Most replies have one. A list that begins with it reserves no further room. */
+  /** Most replies have one list. A list that is created with its first item reserves no space for further items. */
   values: Reply[];
   left: number;
   readonly outer: OpenList | undefined;
   readonly depth: number;
 }
 
-/** Passes on each reply as soon as it is complete. It reads each byte once, however they arrive. */
+/** Passes on each reply as soon as it is complete. It reads each byte once, regardless of how the bytes arrive. */
 export class RespReader {
   readonly #onReply: (reply: Reply) => void;
   /** The first byte of the current line; 0 between two lines. */
@@ -187,9 +190,9 @@ export class RespReader {
   #text = '';
   /** Whether the carriage return of the current line was read. */
   #isEnding = false;
-  /** The bytes of the current value that are missing, including its line end; 0 without such a value. */
+  /** The number of missing bytes of the current value, including its line end; 0 if there is no such value. */
   #bulkLeft = 0;
-  /** The buffer of the current value; undefined for one that is skipped. */
+  /** The buffer of the current value, or undefined if the value is skipped. */
   #bulk: Buffer | undefined;
   #list: OpenList | undefined;
   #replyBytes = 0;
@@ -198,7 +201,7 @@ export class RespReader {
     this.#onReply = onReply;
   }
 
-  /** Reads bytes. Returns false if they are not the protocol, or are more than a reply may hold: what follows would be meaningless. */
+  /** Reads bytes. Returns false if they do not follow the protocol, or exceed what a reply may hold. Later bytes would be meaningless. */
   push(bytes: Buffer, length: number): boolean {
     let at = 0;
     while (at < length) {
@@ -218,7 +221,7 @@ export class RespReader {
     return true;
   }
 
-  /** These methods return the position of the next byte, or -1 if the bytes are no reply. */
+  /** These methods return the position of the next byte, or -1 if the bytes are not a reply. */
   #readNumber(bytes: Buffer, start: number, length: number): number {
     let number = this.#number;
     for (let at = start; at < length; at += 1) {
@@ -303,7 +306,7 @@ export class RespReader {
     return this.#take(bulk) ? at : -1;
   }
 
-  /** Takes a complete value, and the lists that it completes. */
+  /** Adds a complete value, and completes the lists that end with it. */
   #take(value: Reply): boolean {
     this.#replyBytes += bytesPerValue;
     if (this.#replyBytes > maxReplyBytes) return false;
@@ -325,7 +328,7 @@ export class RespReader {
   }
 }
 
-/** A reply that the command never gives. Its message names the command and the form of the reply, and contains no text of it. */
+/** A reply that the command never gives. Its message names the command and the form of the reply, and contains none of its text. */
 export class UnexpectedReply extends Error {
   override readonly name = 'UnexpectedReply';
 
@@ -334,7 +337,7 @@ export class UnexpectedReply extends Error {
   }
 }
 
-/** Returns the type and length of a reply. Numbers are shown, texts are not: they may contain keys of callers. */
+/** Returns the type and length of a reply. Numbers are shown. Texts are not, because they may contain keys of callers. */
 function formOf(reply: unknown): string {
   if (typeof reply === 'number') return `the number ${reply}`;
   if (typeof reply === 'string') return `a status of ${reply.length} characters`;
@@ -346,8 +349,8 @@ function formOf(reply: unknown): string {
 }
 
 /**
- * Reads a total of a script's reply; undefined if it is none, such as the error of one key. Beyond 2^52 the scripts write it as text.
- * It may be below 0 after hits that others took back.
+ * Reads a total of a script's reply. Returns undefined if it is not a total, such as the error of one key. Above 2^52, the scripts write
+ * it as text. It may be below 0 after other commands took hits back.
  */
 export function replyNumber(reply: unknown): number | undefined {
   if (typeof reply === 'number') return reply >= -beyondTotal && reply <= beyondTotal ? reply : undefined;
@@ -367,12 +370,12 @@ export function keyError(reply: unknown): Error {
   return reply instanceof ReplyError ? reply : new UnexpectedReply('EVALSHA', reply);
 }
 
-/** Whether it is an amount or a number of things: 0 to 2^53 - 1. */
+/** Whether it is an amount or a count: 0 to 2^53 - 1. */
 export function isCount(reply: unknown): reply is number {
   return typeof reply === 'number' && reply >= 0 && reply <= maxTotal;
 }
 
-/** Chosen: Redis is younger than this time, 2000-01-01, and no script reports numbers beyond 2^52 microseconds, the year 2112. */
+/** Chosen: Redis did not exist before 2000-01-01, and no script reports times above 2^52 microseconds, which is in the year 2112. */
 const earliestMicros = 946_684_800_000_000;
 const latestMicros = 2 ** 52;
 

@@ -9,14 +9,14 @@ const zero = 0x30;
 export class ScriptText {
   readonly #bytes: Buffer;
   #at = 0;
-  /** Whether something had another form. What was read is then meaningless. */
+  /** Whether a part had another form. The values that were read are then meaningless. */
   isBroken = false;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
 
-  /** Whether all of it was read and had the expected form. */
+  /** Whether the whole text was read and had the expected form. */
   get isRead(): boolean {
     return !this.isBroken && this.#at === this.#bytes.length;
   }
@@ -25,7 +25,7 @@ export class ScriptText {
     return this.#bytes[this.#at] === byte;
   }
 
-  /** Reads this byte. Any other one breaks the text. */
+  /** Reads this byte. Any other byte makes the text invalid. */
   mark(byte: number): void {
     if (!this.isNext(byte)) this.isBroken = true;
     this.#at += 1;
@@ -53,7 +53,7 @@ export class ScriptText {
     const start = isNegative ? this.#at + 1 : this.#at;
     let at = start;
     let number = 0;
-    // Beyond the last digit there is nothing.
+    // There is nothing beyond the last digit.
     for (let digit = bytes[at]! - zero; digit >= 0 && digit <= 9; digit = bytes[++at]! - zero)
       number = number * 10 + digit;
     if (at === start || number > max) this.isBroken = true;

@@ -5,7 +5,7 @@ import { connectingHint, RedisErrors } from './redis-error.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
 import { type Reply, UnexpectedReply } from './resp.ts';
 
-/** Returns a place; undefined if a sentinel's answer is none. */
+/** Returns an address, or undefined if a sentinel's answer is not one. */
 function placeOf(host: string | undefined, port: string | undefined): NodePlace | undefined {
   const number = /^\d{1,5}$/.test(String(port)) ? Number(port) : 0;
   return host && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
@@ -13,17 +13,17 @@ function placeOf(host: string | undefined, port: string | undefined): NodePlace 
 
 export interface SentinelsOptions {
   address: SentinelAddress;
-  /** The longest time for connecting to a sentinel, and for its answer. */
+  /** The maximum time for connecting to a sentinel, and for its answer. */
   timeoutMs: number;
   tls: ClientTls | undefined;
-  /** Called when a sentinel asks for no password although one is set. */
+  /** Called when a sentinel requires no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
 
 /** A lost watch is opened again after this time. No call waits for it. */
 const watchRetryMs = 1_000;
 
-/** A connection's questions to the sentinels: where the master is, and a notification when it changes. */
+/** The connections to the sentinels: they answer which server is the master, and report when it changes. */
 export class Sentinels {
   readonly #options: SentinelsOptions;
   readonly #errors: RedisErrors;
@@ -37,7 +37,7 @@ export class Sentinels {
     this.#errors = new RedisErrors({ timeoutMs, password: address.sentinelAuth.password });
   }
 
-  /** Asks all of them at once and takes the first answer, so that one that hangs causes no delay. Rejects with a StoreError. */
+  /** Asks all sentinels at once and takes the first answer, so that a sentinel that hangs causes no delay. Rejects with a StoreError. */
   async master(): Promise<NodePlace> {
     const links = this.#options.address.sentinels.map((place) => ({ place, link: this.#link(place) }));
     try {
