@@ -1,9 +1,9 @@
 /**
- * The rule by which a limit lets hits pass that are counted only if they pass: an algorithm with its numbers, one object per limit.
- * Pure. The Lua beside it does the same in Redis. The time is always the store's.
+ * Bounds: they decide which hits a limit lets pass if hits are counted only when they pass. A bound is an algorithm with its numbers, one
+ * object per limit. The Lua of each algorithm does the same in Redis. The time is always that of the store. Pure.
  */
 
-/** The largest number that is exact both in JavaScript and in Redis's Lua. Everything here stays at or below it. */
+/** The largest number that is exact both in JavaScript and in Redis's Lua. All numbers here are at most this large. */
 export const largestExactNumber = Number.MAX_SAFE_INTEGER;
 
 /** The state of a counter: three numbers whose meaning depends on the algorithm. Immutable. */
@@ -12,49 +12,54 @@ export type CounterState = readonly [number, number, number];
 /** Times are whole microseconds since the epoch, hits whole numbers. */
 export interface AlgorithmBound {
   /**
-   * Whether a counter holds nothing but a total, in a key that names its window. Without a bound the same counter counts on; it
-   * knows no time, and lives as long as its window.
+   * Whether a counter holds only a total, in a key that names its window. Without a bound, the same counter continues to count. It does
+   * not know the time, and lives as long as its window.
    */
   readonly holdsTotal: boolean;
-  /** The most that may pass at once, from a counter that was never used. */
+  /** The maximum number of hits that may pass at once, from a counter that was never used. */
   readonly capacity: number;
-  /** Kind and numbers for the script; equal for bounds that do the same. */
+  /** Kind and numbers for the script. The texts of bounds that do the same are equal. */
   readonly scriptText: string;
-  /** Returns the current state of a counter that had the state `held` before. Undefined means that the counter does not exist. */
+  /** Returns the current state of a counter whose state was `held` before. Undefined: the counter does not exist. */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState;
-  /** The most hits that pass at this moment, 0 to `capacity`. `held` is the state at this moment, here and in the methods below. */
+  /**
+   * The maximum number of hits that pass at this moment, 0 to `capacity`. `held` is the state at this moment, here and in the methods
+   * below.
+   */
   room(held: CounterState, nowMicros: number): number;
-  /** Takes hits. Call it only for hits that have room, or for at most `maxTaken`. */
+  /** Takes hits. Call it only for hits for which there is room, or for at most `maxTaken`. */
   take(held: CounterState, hits: number): CounterState;
-  /** How much of the limit is used with this room left. A total may exceed a limit that was lowered. */
+  /** The used part of the limit with this room left. A total may exceed a limit that was lowered. */
   used(held: CounterState, room: number): number;
-  /** The most hits that can be charged whatever the limit is, as far as the counter has room for numbers. */
+  /** The maximum number of hits that can be charged regardless of the limit, because the counter has room for the numbers. */
   maxTaken(held: CounterState, nowMicros: number): number;
-  /** Gives back hits. The counter never holds less than an unused one. */
+  /** Gives back hits. The counter never holds less than an unused counter. */
   giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
-  /** Gives back hits of a charge, as far as the counter still counts them. */
+  /** Gives back hits of a charge, as far as the counter still includes them. */
   giveBackOf(charge: Charge, now: ReturnRequest): ReturnResult;
-  /** How long until this many hits pass, one by default, without other requests. A whole window if they never pass. */
+  /** The time until this many hits pass, by default one, without other requests. If they never pass, it is a whole window. */
   untilRoomMicros(held: CounterState, nowMicros: number, hits?: number): number;
-  /** How long until the counter is equivalent to an unused one. It must be stored until then. */
+  /** The time until the counter is equivalent to an unused counter. The store must retain it until then. */
   untilUnusedMicros(held: CounterState, nowMicros: number): number;
 }
 
 /** The hits that a reservation took from one counter. The store remembers them until its commit or release. */
 export interface Charge {
-  /** The hits taken. This is less than the amount only if a bucket in shadow mode had less. */
+  /** The hits that were taken. They are fewer than the amount only if a bucket in shadow mode had fewer. */
   readonly taken: number;
-  /** The state of the counter after that: for a token bucket, the time at which everything taken has returned; otherwise the window. */
+  /**
+   * The state of the counter after the charge: for a token bucket, the time at which everything taken has returned; otherwise the window.
+   */
   readonly held: CounterState;
-  /** Hits that other requests had taken before and may still give back. */
+  /** Hits that other requests took before the charge and may still give back. */
   readonly others: number;
-  /** The hits that reservations had returned before. */
+  /** The hits that reservations returned before the charge. */
   readonly returned: ReturnedTotal;
 }
 
 /**
- * What all reservations have returned to a token bucket, as a time in its numbers: microseconds, the rest, the parts. Other
- * algorithms do not use it.
+ * The total that reservations have returned to a token bucket, as a time in the bucket's numbers: microseconds, the rest, the parts.
+ * Other algorithms do not use it.
  */
 export type ReturnedTotal = CounterState;
 
@@ -63,7 +68,7 @@ export const nothingReturned: ReturnedTotal = [0, 0, 1];
 export interface ReturnRequest {
   /** The current state. */
   readonly held: CounterState;
-  /** The hits to return: at most what the charge took. */
+  /** The hits to return, at most the hits of the charge. */
   readonly hits: number;
   /** The hits that all reservations have returned to the counter. */
   readonly returned: ReturnedTotal;

@@ -9,7 +9,7 @@ import {
 } from './algorithm-bound.ts';
 
 /**
- * A fixed window among several limits of a rule. Its key names the window, so the counter does not know the time. The state is the
+ * A fixed window among several limits of a rule. Its key names the window, so the counter does not depend on the time. The state is the
  * total.
  */
 export class FixedWindow implements AlgorithmBound {

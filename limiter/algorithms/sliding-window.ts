@@ -35,8 +35,8 @@ export class SlidingWindow implements AlgorithmBound {
   }
 
   /**
-   * Handles a clock that was set back. If the counter is in the next window, it stays unchanged, as at the beginning of that window.
-   * Hits that are further ahead count as hits of the current window.
+   * Handles a clock that was set back. A counter in the next window stays unchanged, as at the beginning of that window. Hits that are
+   * further ahead count as hits of the current window.
    */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const window = Math.floor(nowMicros / this.#windowMicros);
@@ -100,7 +100,7 @@ export class SlidingWindow implements AlgorithmBound {
     return former > 0 ? leftMicros : 0;
   }
 
-  /** How far the window must have passed so that at most `free` hits of the previous one count. */
+  /** Returns how far the window must have passed so that at most `free` hits of the previous one count. */
   #freeFrom(former: number, free: number): number {
     if (former <= free) return 0;
     const restTicks = Math.floor((free * this.#ticks) / former);

@@ -14,10 +14,10 @@ export class TokenBucket implements AlgorithmBound {
   readonly scriptText: string;
   readonly #requests: number;
   readonly #windowMicros: number;
-  /** The time that fills one token. */
+  /** The time in which one token refills. */
   readonly #whole: number;
   readonly #rest: number;
-  /** The time that fills the whole bucket. */
+  /** The time in which the whole bucket refills. */
   readonly #fullWhole: number;
   readonly #fullRest: number;
 
@@ -34,7 +34,10 @@ export class TokenBucket implements AlgorithmBound {
     this.scriptText = `bucket ${numbers.join(' ')}`;
   }
 
-  /** Replaces a past time by now, and limits a future time to that of an empty bucket: a clock was set back, or the burst is smaller. */
+  /**
+   * Replaces a time in the past by the current time, and limits a time in the future to that of an empty bucket: a clock was set back, or
+   * the burst is smaller.
+   */
   stateAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const parts = this.#requests;
     if (held === undefined || held[0] < nowMicros) return [nowMicros, 0, parts];
@@ -55,7 +58,7 @@ export class TokenBucket implements AlgorithmBound {
       freeRest += parts;
       freeWhole -= 1;
     }
-    // The quotient of whole numbers is exact.
+    // The quotient of integers is exact.
     if (this.#rest === 0) return Math.min(this.capacity, Math.max(0, Math.floor(freeWhole / this.#whole)));
     // The quotient of two rounded numbers is corrected exactly below.
     const quotient = Math.floor((freeWhole + freeRest / parts) / (this.#whole + this.#rest / parts));
@@ -83,7 +86,7 @@ export class TokenBucket implements AlgorithmBound {
 
   giveBack([whole, rest]: CounterState, hits: number, nowMicros: number): CounterState {
     const unused: CounterState = [nowMicros, 0, this.#requests];
-    // More hits than a bucket holds fill it, and the sum would not be exact.
+    // Hits of at least the bucket's size fill the bucket, and the sum would not be exact.
     if (hits >= this.capacity) return unused;
     const [givenWhole, givenRest] = this.take(unused, hits);
     const restLeft = rest - givenRest;
@@ -93,9 +96,9 @@ export class TokenBucket implements AlgorithmBound {
   }
 
   /**
-   * Gives back hits of a charge. Tokens return in the order in which they were taken. What was given back since may belong to tokens
-   * that were taken before, up to the hits of others. In that case the tokens of this charge returned earlier by that time. So never
-   * more returns than is still missing.
+   * Gives back hits of a charge. Tokens return in the order in which they were taken. Hits that were given back since then may belong to
+   * tokens that were taken before, up to the hits of others. In that case, the tokens of this charge have returned earlier by that time.
+   * So no more is returned than is still missing.
    */
   giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: ReturnRequest): ReturnResult {
     const parts = held[2];
@@ -115,7 +118,7 @@ export class TokenBucket implements AlgorithmBound {
 
   untilRoomMicros(held: CounterState, nowMicros: number, hits = 1): number {
     if (hits > this.capacity) return this.#windowMicros;
-    // The furthest time at which so many hits still fit. A sum of times might not be exact.
+    // Returns the furthest time at which this many hits still fit. A sum of times might not be exact.
     const [taken, takenRest] = this.take([0, 0, this.#requests], hits);
     const isBorrowed = takenRest > this.#fullRest;
     const max = this.#fullWhole - taken - (isBorrowed ? 1 : 0);
@@ -156,10 +159,10 @@ function minus([whole, rest, parts]: CounterState, [less, lessRest]: CounterStat
 
 export const tokenBucket: CountingAlgorithm = {
   newBound: (numbers) => new TokenBucket(numbers),
-  /** The time until the bucket is full. */
+  /** Returns the time until the bucket is full. */
   lifeSeconds: ({ requests, burst, windowMicros }) =>
     Math.ceil((burst * (windowMicros / 1_000_000)) / Math.max(1, requests)) + 1,
-  /** The time that fills one token. */
+  /** Returns the time in which one token refills. */
   secondsUncounted: ({ requests, windowMicros }) =>
     Math.ceil(windowMicros / 1_000_000 / Math.max(1, requests)),
   lua: {

@@ -3,7 +3,7 @@ import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { ReviewedLoad, RulesReview } from './load-review.ts';
 
-/** The result of a good load. It replaces all rules of the load before it. */
+/** The result of a good load. It replaces all rules of the previous load. */
 export interface LoadedRules {
   table: RuleTable;
   domains: number;
@@ -11,22 +11,25 @@ export interface LoadedRules {
   rules: number;
   /** The number of files or resources that were read. */
   sources: number;
-  /** The duration of the load, without the wait for a burst of changes to end. */
+  /** The duration of the load, without the wait for the end of a burst of changes. */
   loadMs: number;
 }
 
 export type RulesReviewOutcome = RulesReview | { problem: string };
 
 export interface ConfigListener {
-  /** If it returns a promise, the rules are in force in all workers once it settles. Until then nothing is acknowledged or loaded. */
+  /**
+   * If it returns a promise, the rules are in force in all workers once it settles. Until then, the source acknowledges and loads
+   * nothing.
+   */
   loaded(result: LoadedRules): void | Promise<void>;
-  /** Called with all overrides of the control plane when any of them changed. Settles when they are in force in all workers. */
+  /** Called with all overrides of the control plane when any of them has changed. Settles when they are in force in all workers. */
   overrides?(overrides: readonly Override[]): Promise<void>;
-  /** The loaded rules equal those in force. Loads that failed may have come between. */
+  /** The loaded rules equal the rules in force. Failed loads may have occurred in between. */
   unchanged(loadMs: number): void;
   /**
-   * The review of the rules that were loaded last, some time after `loaded`. Rules that others replace before that are not
-   * reviewed. If the review failed, `review` says why.
+   * The review of the last loaded rules, some time after `loaded`. Rules that are replaced before that are not reviewed. If the review
+   * failed, `review` contains the reason.
    */
   reviewed(review: RulesReviewOutcome): void;
   /** The load failed, and the rules of the last good load stay in force. `total` also counts errors that `errors` does not list. */
@@ -50,7 +53,7 @@ export interface ConfigSource {
 
 export type ConfigSourceErrorCode = 'unwatchable' | 'app-directory-outside' | 'bad-credentials';
 
-/** The source cannot start, because of its settings or environment and not because of the rules. */
+/** The source cannot start because of its settings or environment, not because of the rules. */
 export class ConfigSourceError extends Error {
   readonly code: ConfigSourceErrorCode;
 
@@ -61,7 +64,7 @@ export class ConfigSourceError extends Error {
   }
 }
 
-/** A good load as a thread returns it: the bytes of a RuleTable, or of a layer over the one in force. */
+/** A good load as a thread returns it: the bytes of a RuleTable, or of a layer over the RuleTable in force. */
 export interface CompiledRules extends RuleLayer {
   ok: true;
   bytes: ArrayBuffer;

@@ -15,11 +15,11 @@ import {
 import type { RuleError } from '../../rules/rule-error.ts';
 
 export interface RulesReview {
-  /** The first `maxListed`. */
+  /** The first `maxListed` findings. */
   warnings: LoadWarning[];
   /** The number of all warnings. */
   total: number;
-  /** Rules whose counters could meet in one key. Undefined if there are none, or if keys are unambiguous. */
+  /** Rules whose counters could have equal keys. Undefined if there are none, or if keys are unambiguous. */
   collisions: CollisionsSummary | undefined;
 }
 
@@ -37,12 +37,12 @@ export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' 
   identity: string;
   /** The domain. Empty if the subject has none. */
   domain: string;
-  /** The rule by keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
+  /** The rule by its keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
   rule: string | undefined;
   hint: string | undefined;
 }
 
-/** Chosen: more than people read. A limiter stores them until the next load. */
+/** Chosen: more than people read. A limiter stores the findings until the next load. */
 const maxListed = 1_000;
 
 export interface ReviewedLoad {
@@ -69,7 +69,7 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   });
   for (const warning of found.slice(0, maxListed - warnings.length)) {
     const { source, path, text } = warning;
-    // The text that is shown may name lines of another rule.
+    // The shown text may name lines of another rule.
     const said = [text, ...path.slice(-2)];
     warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, said));
   }
@@ -78,7 +78,7 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   return { warnings, total: read.length + found.length, collisions };
 }
 
-/** `said`: the text that distinguishes it from others of its rule. */
+/** `said`: the text that distinguishes the finding from others of its rule. */
 function loadWarning(
   warning: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
   rules: RuleSource | undefined,
@@ -92,9 +92,9 @@ function loadWarning(
 }
 
 /**
- * Returns the domains to review again if some have changed since a review of all domains. Undefined for all domains, if the
- * findings about the others may no longer hold. Compatible keys of a domain can equal those of another domain that begins in the
- * same way.
+ * Returns the domains to review again if some domains have changed since a review of all. Returns undefined for all domains, if the
+ * findings about the others may no longer hold. Compatible keys of a domain can equal keys of another domain whose name has the same
+ * beginning.
  */
 export function domainsToReview(
   before: RulesReview,
@@ -113,12 +113,12 @@ export function domainsToReview(
   return new Set([...changed, ...related]);
 }
 
-/** Returns the domains whose keys can begin as those of this domain do: `a` and `a_b` for `a_b`. */
+/** Returns the domains whose keys can have the same beginning as the keys of this domain: `a` and `a_b` for `a_b`. */
 function keyBeginnings(domain: string): string[] {
   return domain.split('_').map((_, index, parts) => parts.slice(0, index + 1).join('_'));
 }
 
-/** A review of all, where `part` is that of some domains, and the one before holds for the others. */
+/** Returns a review of all domains. `part` is the review of some domains; for the others, the previous review holds. */
 export function joinedReviews(
   before: RulesReview,
   part: RulesReview,

@@ -5,7 +5,7 @@ import type { Timers } from '../../process/time/clock.ts';
 import { brokenLoad, type FailedLoad, type MadeLoad, type RulesReviewOutcome } from './config-source.ts';
 import { type ReviewOptions, reviewLoad } from './load-review.ts';
 
-/** A load that runs in a thread. `Success` is the type of a good result. */
+/** A load in a thread. `Success` is the type of a good result. */
 export interface LoadThread<Success> {
   /**
    * Never rejects: if the thread fails, the load has failed. Settles once the thread and its memory are gone. If the thread goes
@@ -41,7 +41,7 @@ export interface LoadThreadOptions extends LoadThreadLimits {
 export interface LoadThreadLimits {
   maxHeapMiB: number;
   timeoutMs: number;
-  /** The review of loaded rules may take this long. */
+  /** The maximum time for the review of loaded rules. */
   reviewTimeoutMs: number;
 }
 
@@ -51,12 +51,12 @@ export interface LoadThreadLimits {
  */
 const maxYoungHeapMiB = 8;
 
-/** Loads in a thread that is started for this load, so that its memory is freed afterwards. */
+/** Loads in a thread that is started for this load, so that its memory is released afterwards. */
 export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOptions): LoadThread<Success> {
   try {
     return followWorker(startWorker(load, options.maxHeapMiB), load, options);
   } catch (error) {
-    // No thread could be started, for example because their number is bounded. The next change tries again.
+    // The system could not start a thread, for example because their number is bounded. The next change tries again.
     const outcome = brokenLoad(load.source, brokenThread(error, options.maxHeapMiB).load);
     return { outcome: Promise.resolve(outcome), review: Promise.resolve(undefined), stop: () => {} };
   }

@@ -88,7 +88,7 @@ export interface RulesInForceParts {
   useRules(table: RuleTable): void | Promise<void>;
   useOverrides(overrides: readonly Override[]): Promise<void>;
   health: Health;
-  /** The limiter is healthy once it has rules for a domain, has loaded rules (which may be empty), or at once. */
+  /** When the limiter becomes healthy: once it has rules for a domain, once it has loaded rules (which may be empty), or at once. */
   healthNeeds: 'domains' | 'rules' | 'nothing';
   registry: StatsRegistry;
   clock: Clock;
@@ -172,7 +172,7 @@ export class RulesInForce {
     return this.#table;
   }
 
-  /** When the rules in force were loaded, in milliseconds since 1970. */
+  /** The time at which the rules in force were loaded, in milliseconds since 1970. */
   get loadedMs(): number | undefined {
     return this.#loadedMs;
   }

@@ -19,8 +19,8 @@ import {
 } from '../yaml/values.ts';
 
 /**
- * The stage at which the Go service finds a mistake in one file: while it reads the document, looks at the keys, or looks at the
- * types. It reports the mistake of the earliest stage.
+ * The stage in which the Go service finds a mistake in a file: while it reads the document, checks the keys, or checks the types. It
+ * reports the mistake of the earliest stage.
  */
 export const Stage = { DOCUMENT: 0, KEYS: 1, TYPES: 2 } as const;
 export type Stage = (typeof Stage)[keyof typeof Stage];
@@ -30,7 +30,7 @@ export interface DocumentProblem {
   stage: Stage;
   code: RuleErrorCode;
   text: string;
-  /** The form that the Go service gives the text: unchanged, as an error of its YAML library, or as an error of a type. */
+  /** The form that the Go service gives the text: unchanged, as an error of its YAML library, or as a type error. */
   dress: 'plain' | 'yaml' | 'type';
   offset: number;
   path: readonly (string | number)[];
@@ -40,7 +40,7 @@ export interface DocumentProblem {
 export class ProblemLog {
   readonly problems: DocumentProblem[] = [];
   readonly warnings: DocumentProblem[] = [];
-  /** Keys and positions that lead to the value being read. */
+  /** The keys and positions that lead to the current value. */
   readonly path: (string | number)[] = [];
   readonly #tape: YamlTape;
 
@@ -48,7 +48,7 @@ export class ProblemLog {
     this.#tape = tape;
   }
 
-  /** Reports a mistake in a key of the map that is being read. */
+  /** Reports a mistake in a key of the current map. */
   key(node: number, code: RuleErrorCode, text: string): void {
     this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
@@ -58,12 +58,12 @@ export class ProblemLog {
     this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
 
-  /** A value that the Go service rejects while it looks at the keys. `below` leads to it from where the reading is. */
+  /** Reports a value that the Go service rejects while it checks the keys. `below` leads to it from the current position. */
   value(node: number, code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
     this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, ...below);
   }
 
-  /** A value of the wrong type. */
+  /** Reports a value of the wrong type. */
   type(node: number, stage: Stage, text: string): void {
     this.#add(this.problems, node, { stage, code: 'wrong-type', text, dress: 'type' });
   }
@@ -83,12 +83,12 @@ export class ProblemLog {
   }
 }
 
-/** Stops the reading of a document that is too deep or too large once its aliases are followed. */
+/** Stops reading a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}
 
 /**
- * Goes through the maps and lists of a rule file. It follows aliases and merge keys, and looks at every key. Repeated and merged
- * keys work as in the Go service: in the order of the document, later ones win.
+ * Walks through the maps and lists of a rule file. It follows aliases and merge keys, and checks every key. Repeated and merged keys work
+ * as in the Go service: in the order of the document, later ones win.
  */
 export class DocumentWalk {
   readonly tape: YamlTape;
@@ -101,7 +101,7 @@ export class DocumentWalk {
     this.log = new ProblemLog(tape);
   }
 
-  /** Calls back with each field that belongs to this kind of map, and its value. `key`: the node of its key. */
+  /** Calls back with each field that belongs to this kind of map, and its value. `key` is the node of its key. */
   eachField<Rows extends FieldRows>(
     map: number,
     table: FieldTable<Rows>,
@@ -135,7 +135,7 @@ export class DocumentWalk {
     });
   }
 
-  /** Does the same as `elements` for a list of maps. An element that is not a map is reported, and leaves a hole. */
+  /** Does the same as `elements` for a list of maps. An element that is not a map is reported and leaves a gap. */
   maps<T>(list: number, read: (map: number) => T): T[] {
     const found: T[] = [];
     const { length } = this.elements(list, (element, index) => {
@@ -146,7 +146,7 @@ export class DocumentWalk {
     return found;
   }
 
-  /** Calls back with every key of a map whose keys are free, and its value. */
+  /** Calls back with every key of a map with arbitrary keys, and its value. */
   eachEntry(map: number, keyText: (key: number) => string, take: (key: string, value: number) => void): void {
     this.#eachKey(map, (key, given) => {
       const node = this.tape.resolve(key);
@@ -192,7 +192,7 @@ export class DocumentWalk {
     if (this.tape.kind(given) === NodeKind.ALIAS) this.#aliases.leave();
   }
 
-  /** Returns undefined for maps and lists. A scalar that does not fit its tag is reported, and treated as a string. */
+  /** Returns undefined for maps and lists. A scalar that does not fit its tag is reported and treated as a string. */
   scalarType(node: number): ScalarType | undefined {
     if (this.tape.kind(node) !== NodeKind.SCALAR) return undefined;
     if (this.tape.tag(node) === undefined) return scalarType(this.tape, node);
@@ -252,7 +252,7 @@ export class DocumentWalk {
     this.leave(given);
   }
 
-  /** The field that a key names, if it belongs to this kind of map. */
+  /** Returns the field that a key names, if it belongs to this kind of map. */
   #fieldOf<Rows extends FieldRows>(
     key: number,
     given: number,
@@ -308,7 +308,7 @@ export class DocumentWalk {
     return tape.source.charCodeAt(tape.start(key)) === 60 && tape.text(key) === '<<';
   }
 
-  /** Reads the maps behind `<<` as if their keys were in this map. Of several maps, the first one wins. */
+  /** Reads the maps of `<<` as if their keys were in this map. Of several maps, the first one wins. */
   #merge(given: number, readMap: (map: number) => void): void {
     const { tape } = this;
     const node = this.enter(given, '<<');
@@ -354,7 +354,7 @@ export class DocumentWalk {
   }
 }
 
-/** The fields that one map has had so far. */
+/** The fields that a map has had so far. */
 class SeenFields {
   /** Keys with an index below 32, one bit each, so that nearly all maps need no set. */
   #low = 0;
@@ -373,7 +373,7 @@ class SeenFields {
   }
 }
 
-/** Nearly all nodes of documents up to this size may come from aliases. */
+/** In documents up to this size, nearly all nodes may come from aliases. */
 const smallDocument = 400_000;
 /** From this size on, a tenth of the nodes may come from aliases. */
 const largeDocument = 4_000_000;
@@ -398,7 +398,7 @@ export class AliasBudget {
     this.#depth--;
   }
 
-  /** Counts one node. Returns false if it is one too many. */
+  /** Counts a node. Returns false if there are too many nodes. */
   count(): boolean {
     this.#read++;
     if (this.#depth === 0) return true;

@@ -1,6 +1,6 @@
 /**
- * The dialect of manifests, and of overrides from any source: values of JSON, and errors with their paths. It rejects null as the
- * API server does, so that `rateLimit:` with nothing below it is not a rule without a limit.
+ * The dialect of manifests, and of overrides from any source: JSON values, and errors with their paths. It rejects null as the API server
+ * does, so that `rateLimit:` without a value is not a rule without a limit.
  */
 
 import { descriptorLevels, type FieldRow, type FieldRows } from '../language/fields.ts';
@@ -35,12 +35,12 @@ export type FieldProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
 export class ManifestReader extends RuleReader<unknown> {
   readonly problems: FieldProblem[] = [];
-  /** Paths of unknown fields. */
+  /** The paths of unknown fields. */
   readonly unknown: DocumentPath[] = [];
   readonly #path: (string | number)[];
   readonly #ignoresNull: boolean;
 
-  /** `ignoresNull`: whether null counts as not written. */
+  /** `ignoresNull`: whether null means that the field is not set. */
   constructor(path: DocumentPath, ignoresNull = false) {
     super();
     this.#path = [...path];
@@ -142,7 +142,7 @@ export class ManifestReader extends RuleReader<unknown> {
   protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
     if (typeof value !== 'string') return this.#rejectType('a string', value);
     const { max = Number.POSITIVE_INFINITY, pattern = '', form, words } = row;
-    // Characters are counted as the API server counts them: in code points.
+    // Characters are counted as the API server counts them, that is, in code points.
     const length = value.length <= max ? 0 : [...value].length;
     const known = words?.map(enumName) ?? [value];
     if (!known.includes(value)) this.#refuse(unknownWord(this.fieldName, known, value));
@@ -227,7 +227,7 @@ function kindOf(value: unknown): string {
   return 'an object';
 }
 
-/** Whether objects and lists are at most so many levels deep. Manifests hold nothing but JSON values. */
+/** Whether objects and lists have at most this number of levels. Manifests contain only JSON values. */
 function isWithin(value: object, levels: number): value is JsonObject {
   const isNested = (member: unknown) => typeof member === 'object' && member !== null;
   return levels > 0 && Object.values(value).every((one) => !isNested(one) || isWithin(one, levels - 1));
@@ -263,26 +263,26 @@ export interface AcceptedSpec {
 
 export interface RejectedSpec {
   ok: false;
-  /** The first 1,000; paths begin with `spec`. */
+  /** The first 1,000 errors. Their paths begin with `spec`. */
   errors: RuleError[];
   /** The number of all errors. */
   errorCount: number;
-  /** Paths, from the spec on, of fields that this version does not know. */
+  /** The paths of fields that this version does not know, relative to the spec. */
   unknown: DocumentPath[];
-  /** The fleet and class that could be read despite the errors. */
+  /** The fleet and class, if they could be read despite the errors. */
   fleet?: string;
   domain?: string;
 }
 
-/** Returns `className` of an unchecked spec. Undefined if it is not a text; then no control plane reports on the object. */
+/** Returns `className` of an unchecked spec. Returns undefined if it is not a text; then no control plane reports on the object. */
 export function classNameOf(spec: unknown): string | undefined {
   const className = isObject(spec) ? (spec['className'] ?? defaultClass) : defaultClass;
   return typeof className === 'string' ? className : undefined;
 }
 
 /**
- * Reads `spec` of a RateLimitConfig. Its source gets the name `name`. `support`: the support of the limiters that load it; full
- * support if it is left out. Never throws.
+ * Reads `spec` of a RateLimitConfig. Its source gets the name `name`. `support`: the capabilities of the limiters that load it. Defaults
+ * to full support. Never throws.
  */
 export function readSpec(spec: unknown, name: string, support?: RuleSupport): SpecReading {
   const reader = new ManifestReader(['spec']);
@@ -319,7 +319,7 @@ export function readSpec(spec: unknown, name: string, support?: RuleSupport): Sp
   };
 }
 
-/** Whether there is a value at a path. */
+/** Whether a path has a value. */
 function isWritten(value: unknown, path: DocumentPath): boolean {
   const [step, ...below] = path;
   if (step === undefined) return value !== undefined;

@@ -38,7 +38,7 @@ export function documentTexts(text: string): DocumentText[] {
   return documents;
 }
 
-/** A document's value; `empty` when it holds nothing but comments. */
+/** The value of a document, or `empty` if it contains only comments. */
 export type ManifestDocument =
   | { ok: true; value: unknown; tape: YamlTape }
   | { ok: false; empty: true }
@@ -62,7 +62,7 @@ export function readManifestDocument(text: string): ManifestDocument {
   return value === null ? { ok: false, empty: true } : { ok: true, value, tape };
 }
 
-/** A RateLimitConfig or RateLimitOverride as a file has it. */
+/** A RateLimitConfig or RateLimitOverride as it is written in a file. */
 export interface Manifest {
   metadata: ManifestMetadata;
   /** The unchecked spec, for `readSpec`, or for `readOverride` if the object is an override. */
@@ -73,7 +73,7 @@ export interface Manifest {
   placeOf(path: readonly (string | number)[]): TextPlace;
 }
 
-/** An object that has no rules: of others, or a RateLimitFleet. */
+/** An object without rules: an object of another kind, or a RateLimitFleet. */
 export interface SkippedDocument {
   /** The type, such as `v1 ConfigMap`. */
   type: string;
@@ -93,8 +93,8 @@ export interface ManifestReading {
 }
 
 /**
- * Reads the manifests of a file of YAML or JSON, with one document or several. Lists are unpacked. A document with errors is left
- * out, and the others are read.
+ * Reads the manifests of a YAML or JSON file with one or more documents. Lists are unpacked. A document with errors is left out, and the
+ * others are read.
  */
 export function readManifests(text: string, fileName: string): ManifestReading {
   const reader = new ManifestReader(fileName);
@@ -212,14 +212,14 @@ export interface ManifestProblem {
 const namePattern = new RegExp(dnsNamePattern);
 const labelPattern = new RegExp(dnsLabelPattern);
 
-/** Returns why the API server would reject an object with this name. */
+/** Returns the reason why the API server would reject an object with this name. */
 export function objectNameProblem(name: unknown): string | undefined {
   if (typeof name === 'string' && name.length <= objectNameLength && namePattern.test(name)) return undefined;
   const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
   return `must be a DNS name (${rule}), found ${quoted(name)}`;
 }
 
-/** Returns why there cannot be such a namespace. */
+/** Returns the reason why such a namespace cannot exist. */
 export function namespaceProblem(space: unknown): string | undefined {
   if (typeof space === 'string' && space.length <= dnsLabelLength && labelPattern.test(space))
     return undefined;
@@ -227,7 +227,7 @@ export function namespaceProblem(space: unknown): string | undefined {
   return `must be a DNS label (${rule}), found ${quoted(space)}`;
 }
 
-/** Reads `metadata` as far as this project uses it. Rejects names that the API server would reject. */
+/** Reads the fields of `metadata` that this project uses. Rejects names that the API server would reject. */
 export function readMetadata(
   metadata: unknown,
   report: (problem: ManifestProblem) => void,
@@ -259,7 +259,10 @@ function labelsOf(labels: unknown, report: (problem: ManifestProblem) => void): 
   }
   return Object.fromEntries(entries);
 }
-/** The three spellings of rules. A text is distinguished before it is read, so that its mistakes are those of its kind. */
+/**
+ * The three forms in which rules are written. A text's form is determined before the text is read, so that its mistakes are reported in
+ * that form.
+ */
 export type TextKind = 'rule-file' | 'manifests' | 'resources';
 
 const objectField = /^["']?(?:apiVersion|kind)["']?[ \t]*:/m;

@@ -22,7 +22,7 @@ const rows = {
 const table = fieldTable(FieldPlace.FILE, rows);
 const fieldNames: readonly string[] = namesOf(rows);
 
-/** The form of an id that a person chose. */
+/** The format of an id that a person chose. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
 /** A mistake in an override. `path` leads from the value to it; `formatManifestError` makes a line of path and text. */
@@ -45,7 +45,7 @@ export function readOverride(value: unknown, origin: OverrideOrigin): OverrideRe
   if (!isObject(value)) return { problems };
   // `unlimited: false` has no effect.
   const has = (field: string): boolean => value[field] != null && value[field] !== false;
-  // Beside an unknown field, a missing effect or end may only be misspelled.
+  // If a field is unknown, a missing effect or end may only be misspelled.
   const isSpelled = reader.unknown.every((path) => path.length > 1);
   const override = new Check(written, has, origin, problems, isSpelled).override();
   return problems.length === 0 ? { override } : { problems };
@@ -100,7 +100,7 @@ class Check {
     this.#problems.push({ path, text });
   }
 
-  /** Reports that not exactly one of some fields is written. */
+  /** Reports fields of which exactly one must be set, if none or several are. */
   #reportCount(text: string, said: readonly string[]): void {
     if (said.length > 0) this.#report([], `${text}, found ${said.join(' and ')}`);
     else if (this.#isSpelled) this.#report([], `${text}, found none`);
@@ -226,7 +226,10 @@ export function looksLikeOverrides(text: string | Uint8Array): boolean {
   return typeof decoded === 'string' && /^["']?overrides["']?[ \t]*:/m.test(decoded);
 }
 
-/** A file of `domain` and `overrides`, each with the fields of an object's `spec`. Errors have their places; `name` is the file's. */
+/**
+ * A file with `domain` and `overrides`. Each override has the fields of an object's `spec`. Errors have their places; `name` is the name
+ * of the file.
+ */
 export function readOverrideFile(
   name: string,
   text: string | Uint8Array,

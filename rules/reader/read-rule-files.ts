@@ -1,4 +1,4 @@
-/** Reads rule files: one load of several, and the dialect in which one of them is written. */
+/** Reads rule files: a load of several files, and the dialect in which a file is written. */
 import type { FieldRow, FieldRows } from '../language/fields.ts';
 import { type FieldTable, fileTable } from '../language/tables.ts';
 import {
@@ -36,13 +36,13 @@ interface RuleFile {
   text: string | Uint8Array;
 }
 
-/** One file as far as it can be understood by itself. */
+/** A file, as far as it can be understood on its own. */
 interface DecodedFile {
   /** Undefined if the file cannot be read at all. If it has errors, the parts that could be read. */
   source: RuleSource | undefined;
   errors: RuleError[];
   warnings: RuleError[];
-  /** Later problems that are consequences of these errors. */
+  /** Later problems that result from these errors. */
   followUps: FollowUps;
   /** Returns the line and column of the value at a path, or of the map that lacks it. */
   placeOf(path: readonly (string | number)[]): TextPlace;
@@ -131,9 +131,9 @@ export interface RuleReading {
   sources: RuleSource[];
   /** The sources with the places of their values. */
   located: { source: RuleSource; file: string; placeOf: DecodedFile['placeOf'] }[];
-  /** The first is the one that the Go service would report: what cannot be read, then what makes no sense. */
+  /** The errors. The first is the one that the Go service would report: syntax first, then meaning. */
   errors: RuleError[];
-  /** The number of errors, listed or not. */
+  /** The number of errors, including those that are not listed. */
   errorCount: number;
   /** Values that are accepted and have no effect. */
   warnings: RuleError[];
@@ -184,7 +184,7 @@ function isWritten(file: DecodedFile, path: readonly (string | number)[]): boole
   return place.line !== map.line || place.column !== map.column;
 }
 
-/** Whether a text is a mapping that names a domain, whatever else may be wrong with it. */
+/** Whether a text is a mapping that names a domain, even if the rest is wrong. */
 export function looksLikeRules(text: string | Uint8Array): boolean {
   if (!Buffer.from(text).includes('domain')) return false;
   const domain = decodeRuleFile({ name: '', text }).source?.domain;
@@ -192,14 +192,14 @@ export function looksLikeRules(text: string | Uint8Array): boolean {
 }
 
 /**
- * Returns whether a file has tests of rules (`weir test`) and no rules. Its name decides, unless it has `descriptors`. So an
- * empty file, such as one that a shell has just created for the output of a command, is not a rule file.
+ * Returns whether a file contains tests of rules (`weir test`) and no rules. Its name decides, unless it has `descriptors`. So an empty
+ * file, for example one that a shell has just created for the output of a command, is not a rule file.
  */
 export function isTestFile(name: string, content: string | Uint8Array): boolean {
   if (!/\.test\.ya?ml$/.test(name)) return false;
   const text = decodeYaml(content);
   if (typeof text !== 'string') return false;
-  // Most tests do not contain the word, so they are not parsed here.
+  // Most tests do not contain the word, so they need not be parsed here.
   if (!text.includes('descriptors')) return true;
   const document = readDocument(text, 'texts');
   return 'tape' in document && !(isObject(document.value) && Object.hasOwn(document.value, 'descriptors'));
@@ -211,8 +211,8 @@ export function isTestFile(name: string, content: string | Uint8Array): boolean 
 type RuleDocument = Omit<RuleSource, 'name'>;
 
 /**
- * Reads rules from a YAML document: keys, types and values. `checkSources` checks their combination. An element of a list that is
- * not a map leaves a hole, so that the others keep their position. There is no document if it cannot be read as a whole.
+ * Reads rules from a YAML document: keys, types and values. `checkSources` checks their combination. A list element that is not a map
+ * leaves a gap, so that the others keep their position. There is no document if it cannot be read as a whole.
  */
 export function readRuleDocument(tape: YamlTape): {
   document: RuleDocument | undefined;
@@ -229,7 +229,7 @@ export function readRuleDocument(tape: YamlTape): {
   return { document, problems: walk.log.problems, warnings: walk.log.warnings };
 }
 
-/** The Go service's names for the type that a value must have, by kinds of fields. */
+/** The Go service's names for the required types of values, by kinds of fields. */
 const goTypes: Readonly<Record<string, string>> = {
   rules: '[]config.YamlDescriptor',
   limit: 'config.YamlRateLimit',
@@ -242,7 +242,7 @@ const goTypes: Readonly<Record<string, string>> = {
 
 const metadataType = 'map[string]interface {}';
 
-/** Reads null as a type's zero value. Values that do not fit are reported, and read as zero. */
+/** Reads null as a type's zero value. Values that do not fit are reported and read as zero. */
 class RuleFileReader extends RuleReader<number> {
   readonly #walk: DocumentWalk;
 
@@ -303,7 +303,7 @@ class RuleFileReader extends RuleReader<number> {
     return this.isIgnored(node) ? [] : undefined;
   }
 
-  /** Returns a text. Integers and booleans are texts too, as they are written. */
+  /** Returns a text. Integers and booleans are texts, too, in the form in which they are written. */
   protected override text(node: number): string | undefined {
     const type = this.#walk.scalarType(node);
     if (type === 'null') return '';
@@ -358,7 +358,7 @@ class RuleFileReader extends RuleReader<number> {
     return [];
   }
 
-  /** Returns a plain number of few digits, as most numbers are, without checking for other forms. Returns -1 for other values. */
+  /** Returns a plain number with few digits, as most numbers are, without checking for other forms. Returns -1 for other values. */
   #small(node: number): number {
     const { tape } = this.#walk;
     const isPlain = tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined;
@@ -377,7 +377,7 @@ class RuleFileReader extends RuleReader<number> {
     return undefined;
   }
 
-  /** Adds to the metadata of an earlier map. */
+  /** Adds entries to the metadata of an earlier map. */
   protected override metadata(
     node: number,
     _row: FieldRow,
@@ -441,7 +441,7 @@ class RuleFileReader extends RuleReader<number> {
   }
 }
 
-/** The value of up to nine decimal digits without a leading zero; -1 for anything else. */
+/** Returns the value of up to nine decimal digits without a leading zero, or -1 for any other text. */
 function smallDecimal(text: string): number {
   const { length } = text;
   if (length === 0 || length > 9 || (length > 1 && text.charCodeAt(0) === 48)) return -1;

@@ -122,7 +122,7 @@ export function fromMessage({ name, domain, descriptors }: RateLimitConfig, repo
   return { name, domain, descriptors: new MessageReader(report).rules(descriptors) };
 }
 
-/** The values in messages for the kinds of fields that rows alone map. Enums are numbers. */
+/** The values in messages for field kinds that need only their row. Enums are numbers. */
 interface SentValues {
   text: string;
   boolean: boolean;
@@ -144,10 +144,10 @@ type Sent<Rows extends SentRows> = {
   -readonly [Name in keyof Rows]?: SentValues[Rows[Name]['kind']] | undefined;
 };
 
-/** A value of a kind on its way to a message and back. */
+/** Converts a value of one kind to a message and back. */
 interface KindMapping<Kind extends SentKind> {
   readonly to: (value: FieldValues[Kind]) => SentValues[Kind];
-  /** Reads a field that is sent. Undefined means that it counts as not sent. */
+  /** Reads a field that was sent. Undefined means that it counts as not sent. */
   readonly from: (
     sent: SentValues[Kind],
     reader: MessageReader,
@@ -191,14 +191,14 @@ const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
   },
 };
 
-/** The list that all have who have none stays theirs: there may be 100,000. */
+/** Rules without elements share one empty list, because there may be 100,000 rules. */
 function nonempty<Element>(list: Element[]): Element[] | undefined {
   return list.length === 0 ? undefined : list;
 }
 
-/** A field of a row, which has one of the same name in the message. */
+/** Converts a row's field, which has a field of the same name in the message. */
 interface FieldMapping<Values, Message> {
-  /** Sends the value, unless it is the default, which messages have as zero. */
+  /** Sends the value unless it is the default, which is zero in messages. */
   readonly send: (values: Values, message: Message) => void;
   readonly receive: (message: Message, values: Values, reader: MessageReader) => void;
 }
@@ -234,11 +234,11 @@ function mappingOfKind<Kind extends SentKind>(kind: Kind): KindMapping<Kind> {
   return kinds[kind];
 }
 
-// Rows with several fields, or with no field of their name and kind, are mapped with their message.
+// Rows with several fields, or without a field of their name and kind, are mapped with their message.
 const { rateLimit: _one, rateLimits: _several, ...rowsOfRules } = ruleFields;
 const { unit: _unit, window: _window, calendar: _calendar, ...others } = limitFields;
 const { requestsPerUnit: _requests, burst: _burst, ...rowsOfLimits } = others;
-/** A type that does not compile if the message has no field for a row. */
+/** A type that does not compile if the message lacks a field for a row. */
 type RowsIn<Message, Rows> = keyof Rows extends keyof Message ? Rows : never;
 const ofRules = mappingsOf<RowsIn<RateLimitDescriptor, typeof rowsOfRules>>(
   rowsOfRules,
@@ -247,8 +247,8 @@ const ofRules = mappingsOf<RowsIn<RateLimitDescriptor, typeof rowsOfRules>>(
 const ofLimits = mappingsOf<RowsIn<RateLimitPolicy, typeof rowsOfLimits>>(rowsOfLimits, makeLimit({}));
 
 /**
- * A template that is copied for each rule, with its lists, which are only replaced. This is several times as fast as creating a
- * message.
+ * A template that is copied for each rule, together with its lists, which are only ever replaced. This is several times as fast as
+ * creating a message.
  */
 const emptyDescriptor = create(RateLimitDescriptorSchema);
 const emptyPolicy = create(RateLimitPolicySchema);
@@ -287,14 +287,14 @@ function toPolicy(limit: Limit): RateLimitPolicy {
   return policy;
 }
 
-/** A number that 32 bits have no room for; else 0. */
+/** Returns a number that exceeds 32 bits; otherwise 0. */
 function largePart(number: number): bigint {
   return number > maxUint32 ? BigInt(number) : 0n;
 }
 
 type Report = (problem: ResourceProblem) => void;
 
-/** Makes rules from messages. */
+/** Creates rules from messages. */
 class MessageReader {
   readonly #report: Report;
   /** The current path. */
@@ -385,11 +385,11 @@ class MessageReader {
   }
 }
 
-// Overrides: a message that has field 1000 and no rules.
+// Overrides are messages with field 1000 and without rules.
 
 const overrideField = RateLimitConfigSchema.field.override.number;
 
-/** The same override always gives the same bytes. Its name becomes that of the resource: `namespace/name`. */
+/** The same override always results in the same bytes. Its name is that of the resource: `namespace/name`. */
 export function encodeOverride(override: Override): Uint8Array {
   return toBinary(RateLimitConfigSchema, overrideMessage(override));
 }
@@ -450,7 +450,7 @@ export function decodeOverride(bytes: Uint8Array): OverrideReading {
   return readOverride(value, { ...sentOrigin, id: uid, name, createdMs: created, by, fromMs: created });
 }
 
-/** Returns numbers of more than 32 bits as texts, so that their reader reports those that are too large. */
+/** Returns numbers of more than 32 bits as texts, so that their reader reports numbers that are too large. */
 function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, unknown> {
   if (effect.case === undefined) return {};
   if (effect.case === 'grant' && largeGrant !== 0n) return { grant: String(largeGrant) };
@@ -460,7 +460,7 @@ function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, 
   return { requestsPerUnit, ...(unit !== RateLimitUnit.UNKNOWN && { unit: unitName(unit) ?? String(unit) }) };
 }
 
-/** A value that is no date becomes a text that the reader rejects. */
+/** A value that is not a date becomes a text that the reader rejects. */
 function dateText(ms: bigint): string {
   const date = new Date(Number(ms));
   return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();

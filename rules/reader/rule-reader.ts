@@ -1,6 +1,6 @@
 /**
- * The one reader of rules as people write them. It follows the rows of `rules/language/fields.ts`. A dialect extends it: it
- * defines the values of a format, which of them fit a field, and the places of mistakes.
+ * The common reader of rules as people write them. It follows the rows of `rules/language/fields.ts`. A dialect extends it: it defines
+ * the values of a format, which of them fit a field, and the places of mistakes.
  */
 import { algorithmNames, algorithmNumber } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
@@ -41,8 +41,8 @@ import { type RuleErrorCode, unknownWord } from '../rule-error.ts';
 import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 
 /**
- * Functions that read a value of each kind. Undefined means that the field counts as not written. `earlier` is the earlier value
- * of the field in the same map.
+ * Functions that read a value of each kind. Undefined means that the field counts as not set. `earlier` is the earlier value of the field
+ * in the same map.
  */
 type Readers<Node> = {
   readonly [Kind in FieldKind]: (
@@ -52,13 +52,13 @@ type Readers<Node> = {
   ) => FieldValues[Kind] | undefined;
 };
 
-/** Chosen: the number of limits that rules of one file may share. */
+/** Chosen: the maximum number of limits that rules of one file share. */
 const maxShared = 10_000;
 
 /** A rule while its map is read. */
 interface OpenRule<Node> {
   readonly written: WrittenRule;
-  /** The value of `rate_limits`, once there is one. */
+  /** The value of `rate_limits`, once it was read. */
   list: Node | undefined;
   /** The second key, if both `rate_limits` and `rate_limit` are written. */
   second: Node | undefined;
@@ -68,11 +68,11 @@ interface OpenRule<Node> {
 export abstract class RuleReader<Node> {
   /** The number of rules on all levels. */
   count = 0;
-  /** Fields in use that limiters of other makers ignore. */
+  /** Fields in use that other limiters ignore. */
   readonly ownFields = new Set<string>();
   /** The places of fields that the Go service does not know, by the limits that have such fields. */
   readonly #ownNodes = new Map<WrittenLimit, Map<string, Node>>();
-  /** Limits without fields of our own, by their content. Of 100,000 rules, few have a limit that no other rule has. */
+  /** Limits without fields of our own, by their content. Even of 100,000 rules, few have a limit that no other rule has. */
   readonly #shared = new Map<string, readonly Limit[]>();
   readonly #readers: Readers<Node> = {
     text: (node, row) => this.text(node, row),
@@ -91,14 +91,14 @@ export abstract class RuleReader<Node> {
     metadata: (node, row, earlier) => this.metadata(node, row, earlier),
     entries: (node, row) => this.maps(node, row, (map) => this.fields(map, entryTable)),
     names: (node, row) => this.maps(node, row, (map) => this.fields(map, replacesTable).name ?? ''),
-    // A repeated or merged block adds to the earlier one.
+    // A repeated or merged block adds to the earlier block.
     limit: (node, row, earlier) =>
       this.isMap(node, row) ? this.#limitFields(node, limitTable, earlier) : undefined,
     limits: (node, row) => this.maps(node, row, (map) => this.#limitFields(map, listedLimitTable)),
     rules: (node, row) => this.maps(node, row, (map) => this.#rule(map)),
   };
 
-  /** Reports a mistake in a value. `below` leads to the value from the current position, in the words of rule files. */
+  /** Reports a mistake in a value. `below` leads to the value from the current position, in the terms of rule files. */
   protected abstract reject(
     node: Node,
     code: RuleErrorCode,
@@ -111,7 +111,7 @@ export abstract class RuleReader<Node> {
   /** The name of the field whose value is being read. */
   protected abstract get fieldName(): string;
 
-  /** Whether it is a map; reported where it is none. */
+  /** Whether the value is a map. If it is not, reports it. */
   protected abstract isMap(node: Node, row: FieldRow): boolean;
   /** Calls back with each written field of a map, its value and its key. */
   protected abstract eachField<Rows extends FieldRows>(
@@ -119,16 +119,16 @@ export abstract class RuleReader<Node> {
     table: FieldTable<Rows>,
     take: (name: keyof Rows & string, value: Node, key: Node) => void,
   ): void;
-  /** Whether a value counts as not written in calendars, terms of reservations and lists of percents. */
+  /** Whether a value counts as not set in calendars, terms of reservations and lists of percents. */
   protected abstract isIgnored(node: Node): boolean;
   /**
-   * Returns the result of `read` for each map of a list. Elements that are not maps are reported, and leave holes. Undefined if
+   * Returns the result of `read` for each map of a list. Elements that are not maps are reported, and leave gaps. Returns undefined if
    * there is no list.
    */
   protected abstract maps<Value>(node: Node, row: FieldRow, read: (map: Node) => Value): Value[] | undefined;
 
   protected abstract text(node: Node, row?: FieldRow): string | undefined;
-  /** The text of a unit. Whether it names one may be for the validator to say. */
+  /** Returns the text of a unit. The validator may be what checks whether it names a unit. */
   protected unitText(node: Node, row: FieldRow): string | undefined {
     return this.text(node, row);
   }
@@ -146,9 +146,9 @@ export abstract class RuleReader<Node> {
     row: FieldRow,
     earlier: JsonObject | undefined,
   ): JsonObject | undefined;
-  /** A word of an enum as the format spells it. */
+  /** Reads a word of an enum in the spelling of the format. */
   protected abstract spelled(word: string): string;
-  /** A text that may be such a word, as far as the format leaves its spelling open. */
+  /** Returns a text that may be such a word, as far as the format allows several spellings. */
   protected abstract asWord(text: string): string;
 
   protected fields<Rows extends FieldRows>(map: Node, table: FieldTable<Rows>): Written<Rows> {
@@ -211,8 +211,8 @@ export abstract class RuleReader<Node> {
   }
 
   /**
-   * Makes a value from a map of fields. If fields cannot be read, it reports neither further mistakes in them nor fields that may
-   * be missing because of them.
+   * Creates a value from a map of fields. If fields cannot be read, it reports neither further mistakes in them nor fields that may be
+   * missing because of them.
    */
   #composite<Rows extends FieldRows, Value>(
     node: Node,
@@ -238,7 +238,7 @@ export abstract class RuleReader<Node> {
     });
   }
 
-  /** The position of a word of an enum; the first one's where it is none, which is reported. */
+  /** Returns the position of a word of an enum. If the word is unknown, reports it and returns the position of the first word. */
   #word(
     node: Node,
     code: RuleErrorCode,
@@ -262,7 +262,7 @@ export abstract class RuleReader<Node> {
     return nodes;
   }
 
-  /** A limit that cannot be read says nothing, so that the others keep their positions. */
+  /** A limit that cannot be read becomes an empty limit, so that the others keep their positions. */
   #limitsOf({ written, list, second = list }: OpenRule<Node>): readonly Limit[] {
     const { rateLimit, rateLimits } = written;
     if (second === undefined) return rateLimit === undefined ? noLimits : this.#only(rateLimit);

@@ -22,12 +22,12 @@ import {
 } from './rule-table-format.ts';
 
 /**
- * All rules of all sources as numbered nodes; the numbering is that of the table's `nodes`. Composite keys are written
- * into the pool at once: as strings, those of 100,000 rules would be a tenth of what a load may take.
+ * All rules of all sources as numbered nodes, with the numbers of the table's `nodes`. Composite keys are written into the pool at once:
+ * as strings, the keys of 100,000 rules would take a tenth of the memory that a load may use.
  */
 interface NumberedTree {
   strings: StringPool;
-  /** The position of the composite in the pool: `key` or `key_value`; for a domain its name. */
+  /** The position of the composite in the pool: `key` or `key_value`; for a domain, its name. */
   offsets: WordList;
   lengths: WordList;
   parents: WordList;
@@ -79,12 +79,12 @@ function numberRules(sources: readonly RuleSource[]): NumberedTree {
   return tree;
 }
 
-/** The composite as a string. */
+/** Returns the composite as a string. */
 function compositeOf({ strings, offsets, lengths }: NumberedTree, node: number): string {
   return strings.read(offsets.words[node]!, lengths.words[node]!);
 }
 
-/** A rule is called by key and value, the root and the domains by what is given. */
+/** The name of a rule consists of its key and value. The root and the domains have the given name. */
 function addNode(tree: NumberedTree, parent: number, rule: Rule | undefined, name = ''): void {
   const { strings } = tree;
   const offset = strings.append(rule?.key ?? name);
@@ -99,8 +99,9 @@ function addNode(tree: NumberedTree, parent: number, rule: Rule | undefined, nam
 }
 
 /**
- * Turns validated rules into the bytes that `RuleTable` matches on, laid out as `rule-table-format.ts` says: one buffer of exactly the table's size, to be transferred between threads. Sources of one domain add up in the
- * order given. Throws on what the validator rejects: an unknown unit, a composite key twice on one level.
+ * Compiles validated rules into the bytes that `RuleTable` matches on, in the layout of `rule-table-format.ts`: one buffer of exactly the
+ * table's size, which can be transferred between threads. Sources of one domain add up in the given order. Throws for rules that the
+ * validator rejects: an unknown unit, or a composite key that occurs twice on one level.
  */
 export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
   const tree = numberRules(sources);
@@ -126,7 +127,7 @@ type RuleRecords = Record<'nodes' | 'limits' | 'extras', Int32Array>;
 
 interface LimitRecords {
   readonly limits: WordList;
-  /** The first record by the list of limits. */
+  /** The first record of each list of limits. */
   readonly known: Map<readonly Limit[], number>;
 }
 
@@ -153,7 +154,7 @@ function nodeFlags(rule: Rule): number {
   return ruleFlagsOf(rule) | limits.length | (arePlainLimits(limits) ? 0 : NodeFlag.ownKeys);
 }
 
-/** Returns the number of the first limit. Rules of one file share their lists, and so their records. */
+/** Returns the number of the first limit. Rules of one file share their lists, and thus their records. */
 function firstLimitOf(own: readonly Limit[], { limits, known }: LimitRecords, strings: StringPool): number {
   let first = known.get(own);
   if (first === undefined) {
@@ -174,7 +175,7 @@ function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
   pushText(limits, otherFieldsText(limit), strings);
 }
 
-/** Pushes offset and length of a text. */
+/** Appends the offset and length of a text. */
 function pushText(words: WordList, text: string, strings: StringPool): void {
   words.push(text === '' ? 0 : strings.add(text));
   words.push(text.length);
@@ -200,8 +201,8 @@ function wildcardChildren(tree: NumberedTree, node: number): Wildcard[] {
 }
 
 /**
- * A domain's hash is of what its rules say, in their order, and of no number that what stands beside it has a part in. Its
- * rules of one level have consecutive numbers, and their composites stand one after the other.
+ * The hash of a domain covers the content of its rules, in their order. It includes no number that depends on other domains. The domain's
+ * rules of one level have consecutive numbers, and their composites follow one another.
  */
 function compileDomains(
   { strings, domainCount }: NumberedTree,
@@ -252,7 +253,7 @@ function hashLimits(
   }
 }
 
-/** A text whose offset is at `at`, its length behind it. */
+/** Reads a text whose offset is at `at`, followed by its length. */
 function hashText(hash: ContentHash, words: Int32Array, at: number, units: Uint16Array): void {
   const offset = words[at]!;
   const length = words[at + 1]!;
@@ -288,7 +289,7 @@ function sortChildren(tree: NumberedTree): Int32Array {
   return sorted;
 }
 
-/** Compares by code units, as strings compare. */
+/** Compares by code units, as strings are compared. */
 function compareComposites({ strings, offsets, lengths }: NumberedTree, a: number, b: number): number {
   const { units } = strings;
   const offsetA = offsets.words[a]!;

@@ -20,16 +20,16 @@ import {
 } from './rule-table-format.ts';
 import { childState } from './wildcard-index.ts';
 
-/** Builds Aho-Corasick automata one after another into shared lists of states and labels. */
+/** Builds Aho-Corasick automata, one after another, in shared lists of states and labels. */
 export class AutomatonCompiler {
   readonly states = new WordList();
   readonly labels = new UnitList();
 
-  /** The root of a new automaton over distinct, non-empty literals, which are reported by their `id`. */
+  /** Adds an automaton for distinct, non-empty literals, which it reports by their `id`. Returns its root. */
   add(literals: readonly { text: string; id: number }[]): number {
     const sorted = literals.toSorted((a, b) => (a.text < b.text ? -1 : 1));
     const root = this.#count();
-    // The first sorted literal that goes through a state, by its distance from the root's number.
+    // The first sorted literal that passes through a state, by the state's distance from the root's number.
     const first = new WordList();
     const end = new WordList();
     this.#push({ label: 0, fail: root, shorterEnd: -1, literal: -1 });
@@ -81,7 +81,7 @@ export class AutomatonCompiler {
   }
 
   #push(state: { label: number; fail: number; shorterEnd: number; literal: number }): void {
-    // The state has no children until its turn comes.
+    // The state has no children yet.
     this.states.push(this.labels.length);
     this.states.push(state.fail);
     this.states.push(state.shorterEnd);
@@ -92,13 +92,13 @@ export class AutomatonCompiler {
 
 export interface Wildcard {
   node: number;
-  /** The whole composite key, with its stars. */
+  /** The whole composite key, including its stars. */
   composite: string;
 }
 
 interface Parsed {
   node: number;
-  /** The literals between the stars, empty ones left out. */
+  /** The literals between the stars, without empty ones. */
   parts: string[];
 }
 
@@ -107,7 +107,7 @@ type WildcardSections = Omit<
   'nodes' | 'nodeIndex' | 'sortedChildren' | 'limits' | 'extras' | 'domains' | 'strings'
 >;
 
-/** Numbers within one level. */
+/** Numbers of the literals within one level. */
 interface LevelInProgress {
   id: number;
   suffixes: Map<string, number>;
@@ -141,7 +141,7 @@ export class WildcardCompiler {
     this.#levels.pushAll([0, 0, 0, 0, -1]);
   }
 
-  /** Adds a level and returns its number, or 0 if there are no patterns. Patterns come in the order of their declaration. */
+  /** Adds a level and returns its number, or 0 if there are no patterns. The patterns are in the order of their declaration. */
   addLevel(wildcards: readonly Wildcard[]): number {
     if (wildcards.length === 0) return 0;
     const level: LevelInProgress = {
@@ -216,7 +216,7 @@ export class WildcardCompiler {
     const { level, prefix, suffix, suffixId, patterns } = group;
     const id = this.#groups.length / Group.words;
     const bare = patterns.findIndex(({ parts }) => parts.length === 0);
-    // The bare pattern matches everything that later patterns of the group match, and was declared before them.
+    // The pattern without literals matches everything that later patterns of the group match, and was declared before them.
     const reachable = bare === -1 ? patterns : patterns.slice(0, bare);
     const firstBucket = this.#buckets.length / Bucket.words;
     const byLiteral = groupByRarestLiteral(reachable);
@@ -295,7 +295,7 @@ function groupByRarestLiteral(patterns: readonly Parsed[]): Map<string, Parsed[]
   return byLiteral;
 }
 
-/** The longer of equally rare ones: it occurs by chance less often. */
+/** Of equally rare literals, the longer one is chosen: it occurs by chance less often. */
 function rarest(parts: readonly string[], frequencies: ReadonlyMap<string, number>): string {
   let best = parts[0]!;
   for (const part of parts) {

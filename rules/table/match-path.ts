@@ -1,4 +1,4 @@
-/** The path of a match through the rules, and the names that follow from it: metric key, counter stem, place. */
+/** The path of a match through the rules, and the texts that follow from it: metric key, counter stem, place. */
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
 import { countedEntries, countedText, shownEntries, shownText } from '../long-text.ts';
 import type { NameForm } from '../match-result.ts';
@@ -10,23 +10,22 @@ const detailedMetric = ruleFlag('detailedMetric');
 export const sharingFlag = ruleFlag('shareThreshold');
 const valueToMetric = ruleFlag('valueToMetric');
 
-/** The `_` between key and value of a composite. */
+/** The `_` between the key and value of a composite. */
 export const underscore = 0x5f;
 
-/** How an entry found its rule. */
+/** How an entry matched its rule. */
 export const MatchKind = { exact: 0, wildcard: 1, keyOnly: 2 } as const;
 
 /**
- * The rule each entry of a descriptor found, written by the matcher; it makes metric key and counter stem of the match, also
- * with share_threshold. As in the Go service the request's own key stands in both, and `_` with nothing behind it is
- * written only by detailed_metric. Where a wildcard matched a request key that is not the rule's (`k_*` matches key `k_a`),
- * the whole composite is the pattern.
+ * The rules that the entries of a descriptor matched, written by the matcher. The path makes the metric key and counter stem of the
+ * match, also with share_threshold. As in the Go service, both contain the request's own key, and only detailed_metric writes a trailing
+ * `_`. If a wildcard matched a request key that differs from the rule's (`k_*` matches key `k_a`), the whole composite is the pattern.
  */
 export class MatchPath {
   readonly #rules: RuleNodes;
   readonly #nodes: Int32Array;
   readonly #kinds: Uint8Array;
-  /** Whether the request's own text is in the metric key that was asked for last. */
+  /** Whether the metric key that was requested last contains the request's own text. */
   metricPerValue = false;
 
   constructor(rules: RuleNodes, maxDepth: number) {
@@ -87,8 +86,8 @@ export class MatchPath {
   }
 
   /**
-   * Returns the unambiguous stem. A value that is the exact text of a pattern finds its rule like any other value and shares
-   * their counter, so that a caller does not get a separate counter by sending it.
+   * Returns the unambiguous stem. A value that equals the text of a pattern matches its rule like any other value and shares their
+   * counter. So a caller does not get a separate counter by sending it.
    */
   #unambiguousStem(domain: string, entries: readonly Entry[], counted: readonly Entry[]): string {
     let text = '';
@@ -163,7 +162,7 @@ function keyAndValue(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-/** Returns a text that begins with the request's key, with the identity in place of a long key. */
+/** Returns a text that begins with the request's key. If the key is long, the text contains its identity instead. */
 function withKey(written: string, text: string, key: string): string {
   return written === key ? text : written + text.slice(key.length);
 }

@@ -1,10 +1,10 @@
 /**
- * Hashing of text and the open-addressing index over (number, hash or number) pairs. Slots are three words: both
- * numbers and the value plus one; a zero there ends a probe. At most half of the slots are taken. Below it the lists that
- * grow while a table is made.
+ * Hashing of text, and an open-addressing index of pairs of a number with a hash or a number. Slots have three words: both numbers, and
+ * the value plus one; a zero in the third word ends a probe. At most half of the slots are used. The lists that grow while a table is
+ * created follow below.
  */
 
-/** FNV-1a over UTF-16 code units. To continue a hash, hash on with the text that follows. */
+/** FNV-1a over UTF-16 code units. To continue a hash, hash the following text with it. */
 export const hashSeed = 0x811c9dc5 | 0;
 
 export function hashUnit(hash: number, unit: number): number {
@@ -32,7 +32,7 @@ export function hashTextBackwards(hash: number, text: string): number {
 }
 
 /**
- * A hash of 64 bits over words and units that distinguishes contents. It need not resist attacks: collisions give callers no
+ * A hash of 64 bits over words and units that distinguishes contents. It need not resist attacks, because collisions give callers no
  * advantage.
  */
 export class ContentHash {
@@ -56,7 +56,7 @@ export class ContentHash {
   }
 }
 
-/** Mixes a word into a hash. It is a bijection for each word, and for each hash. */
+/** Mixes a word into a hash. This is a bijection for each word, and for each hash. */
 function mixed(hash: number, word: number, factor: number): number {
   const h = Math.imul(hash ^ word, factor);
   return h ^ (h >>> 15);
@@ -82,12 +82,12 @@ export class PairIndex {
     this.#mask = slots.length / slotWords - 1;
   }
 
-  /** The first slot that holds the pair, or -1. */
+  /** Returns the first slot that holds the pair, or -1. */
   find(a: number, b: number): number {
     return this.#probe(slotHash(a, b), a, b);
   }
 
-  /** The next slot after `slot` that holds the pair, or -1. */
+  /** Returns the next slot after `slot` that holds the pair, or -1. */
   next(slot: number, a: number, b: number): number {
     return this.#probe(slot + 1, a, b);
   }
@@ -107,7 +107,7 @@ export class PairIndex {
   }
 }
 
-/** Whether `length` code units of the text, from `from` on, are what stands in the pool at `offset`. */
+/** Whether `length` code units of the text, from `from` on, equal the text in the pool at `offset`. */
 export function unitsEqual(
   units: Uint16Array,
   offset: number,
@@ -121,7 +121,7 @@ export function unitsEqual(
   return true;
 }
 
-/** A string from the pool. Lone surrogates stay what they are. */
+/** Returns a string from the pool. Lone surrogates stay unchanged. */
 export function readText(units: Uint16Array, offset: number, length: number): string {
   let text = '';
   const end = offset + length;
@@ -130,10 +130,10 @@ export function readText(units: Uint16Array, offset: number, length: number): st
   }
   return text;
 }
-/** Keeps the number of arguments of one call far below the stack's limit. */
+/** Keeps the number of arguments of one call far below the limit of the stack. */
 const chunkUnits = 4096;
 
-/** A copy of twice the length; what is new is 0. */
+/** Returns a copy of twice the length, filled up with zeros. */
 export function grownWords(words: Int32Array): Int32Array<ArrayBuffer> {
   const larger = new Int32Array(words.length * 2);
   larger.set(words);
@@ -155,7 +155,7 @@ export class WordList {
     for (const word of words) this.push(word);
   }
 
-  /** A view on what was pushed. */
+  /** Returns a view of the appended words. */
   toWords(): Int32Array {
     return this.words.subarray(0, this.length);
   }
@@ -194,14 +194,14 @@ export class UnitList {
 export class StringPool extends UnitList {
   readonly #offsets = new Map<string, number>();
 
-  /** Appends the text. Returns its offset, in code units. */
+  /** Appends the text. Returns its offset in code units. */
   append(text: string): number {
     const offset = this.length;
     this.pushText(text);
     return offset;
   }
 
-  /** Returns the offset of the text, and appends it at most once. */
+  /** Returns the offset of the text. Appends the text if it is new. */
   add(text: string): number {
     const known = this.#offsets.get(text);
     if (known !== undefined) return known;
@@ -215,7 +215,7 @@ export class StringPool extends UnitList {
   }
 }
 
-/** The slots of a `PairIndex` that holds the given (a, b, value) triples. */
+/** Returns the slots of a `PairIndex` that holds the given (a, b, value) triples. */
 export function compilePairIndex(triples: Int32Array): Int32Array {
   const count = triples.length / 3;
   let capacity = 2;

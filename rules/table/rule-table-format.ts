@@ -1,9 +1,10 @@
 /**
- * The bytes of a compiled rule table: made once by `compileRules`, possibly in another thread, and matched on as they are.
+ * The bytes of a compiled rule table. `compileRules` creates them once, possibly in another thread, and matching needs no further
+ * conversion.
  *
- * A header of 32-bit words (`Header`), then the sections, each given by offset and length in the header. All sections
- * are 32-bit words but the last two, which are UTF-16 code units. Byte order is the machine's own: a table is handed
- * between threads, never stored.
+ * A header of 32-bit words (`Header`), then the sections, each given by offset and length in the header. All sections consist of 32-bit
+ * words, except for the last two, which consist of UTF-16 code units. Byte order is the machine's own: a table is handed between threads,
+ * never stored.
  *
  *  nodes           one record (`Node`) a rule, domain and root. Node 0 is the root, its children are the domains, theirs
  *                  the rules. Children of one node have consecutive numbers in the order of their declaration, so that
@@ -58,14 +59,14 @@ const wordSections = [
 ] as const;
 const unitSections = ['labels', 'strings'] as const;
 
-/** The sections as views on one buffer. */
+/** The sections as views of one buffer. */
 export type RuleTableSections = Record<(typeof wordSections)[number], Int32Array> &
   Record<(typeof unitSections)[number], Uint16Array>;
 
-/** Numbers in the header about the content. */
+/** The numbers in the header that describe the content. */
 export interface RuleTableCounts {
   rules: number;
-  /** The number of levels of the deepest rule. No longer descriptor matches. */
+  /** The number of levels of the deepest rule. Longer descriptors do not match. */
   maxDepth: number;
 }
 
@@ -85,9 +86,9 @@ export const Node = {
   flags: 2,
   /** The number of its first record in `limits`. */
   firstLimit: 3,
-  /** The number of the level that holds the children with a `*`. 0 for none. */
+  /** The number of the level that holds the children with a `*`; 0: none. */
   level: 4,
-  /** The position in `extras`. -1 for none. */
+  /** The position in `extras`; -1: none. */
   extra: 5,
   firstChild: 6,
   childCount: 7,
@@ -108,16 +109,16 @@ export function ruleFlag(flag: RuleFlag): number {
 }
 const ruleFlagBits = ruleFlags.map((name) => ({ name, bit: ruleFlag(name) }));
 
-/** The bits of a rule's booleans. A loop over its own properties reads them several times as fast as their names do. */
+/** The bits of a rule's booleans. A loop over the object's own properties reads them several times as fast as access by their names. */
 export function ruleFlagsOf(rule: Rule): number {
   let flags = 0;
   for (const name in rule) if (rule[name as RuleFlag] === true) flags |= ruleFlag(name as RuleFlag);
   return flags;
 }
 
-/** Words of a record in `limits`. Only requests have words, because each of 100,000 rules may have another number. */
+/** Words of a record in `limits`. Only the number of requests has words, because each of 100,000 rules may have another number. */
 export const LimitWord = {
-  /** The uint32 bits of the low half, then those of the high half. */
+  /** The low 32 bits, followed by the high 32 bits. */
   requestsPerUnit: 0,
   /** Offset and length of `otherFieldsText`. */
   others: 2,
@@ -136,12 +137,12 @@ function isOtherField(name: keyof typeof limitFields): name is Exclude<keyof Lim
   return name in defaultLimit && name !== 'requestsPerUnit';
 }
 
-/** Returns the traits of a rule that have no bit, as JSON. Empty if they equal `noTraits`, as in nearly all rules. */
+/** Returns the traits of a rule that have no bit, as JSON. Returns an empty text if they equal `noTraits`, as in nearly all rules. */
 export function rareTraitsText(rule: Rule): string {
   return differenceText(rareTraits, rule, noTraits);
 }
 
-/** Returns what a limit says besides its requests, as JSON. */
+/** Returns the fields of a limit other than its requests, as JSON. */
 export function otherFieldsText(limit: Limit): string {
   return differenceText(otherFields, limit, defaultLimit);
 }
@@ -170,12 +171,12 @@ export const Level = {
   prefixLengthCount: 1,
   suffixLengths: 2,
   suffixLengthCount: 3,
-  /** The first state of the automaton. -1 if no pattern has a literal between two stars. */
+  /** The first state of the automaton; -1 if no pattern has a literal between two stars. */
   root: 4,
   words: 5,
 } as const;
 
-/** `firstNode` of a prefix, group or bucket: the smallest node in it. */
+/** `firstNode` of a prefix, group or bucket is the smallest node in it. */
 export const Prefix = {
   offset: 0,
   length: 1,
@@ -192,35 +193,35 @@ export const Suffix = { offset: 0, length: 1, words: 2 } as const;
 export const Group = {
   suffix: 0,
   firstNode: 1,
-  /** The first pattern without a literal between the stars: prefix and suffix decide alone. `noNode` for none. */
+  /** The first pattern without a literal between the stars, so that prefix and suffix alone decide. `noNode`: none. */
   bareNode: 2,
   firstBucket: 3,
   bucketCount: 4,
-  /** The length of prefix and suffix together. No shorter text matches. */
+  /** The length of prefix and suffix together. Shorter texts do not match. */
   minLength: 5,
   prefixLength: 6,
   words: 7,
 } as const;
 
-/** Words of a record in `buckets`; a bucket's patterns stand in the order of their declaration. */
+/** Words of a record in `buckets`. The patterns of a bucket are in the order of their declaration. */
 export const Bucket = { literal: 0, firstNode: 1, firstPattern: 2, patternCount: 3, words: 4 } as const;
 
 /** Words of a record in `patterns`. */
 export const Pattern = { node: 0, firstPart: 1, partCount: 2, words: 3 } as const;
 
-/** Children of a state have consecutive numbers, ascending by label, up to the first child of the next state. */
+/** The children of a state have consecutive numbers, ascending by label, up to the first child of the next state. */
 export const State = {
   firstChild: 0,
-  /** The state of the longest proper suffix that the automaton knows. */
+  /** The state of the longest proper suffix in the automaton. */
   fail: 1,
-  /** The nearest state on the way of `fail` that ends a literal, -1 for none. */
+  /** The nearest state on the `fail` path that ends a literal; -1: none. */
   shorterEnd: 2,
-  /** The literal that ends here, -1 for none. */
+  /** The literal that ends here; -1: none. */
   literal: 3,
   words: 4,
 } as const;
 
-/** A number larger than that of any node. */
+/** A number that is larger than that of any node. */
 export const noNode = 0x7fffffff;
 
 const sectionNames = [...wordSections, ...unitSections];
@@ -228,12 +229,12 @@ const Header = {
   contentHash: 0,
   rules: 2,
   maxDepth: 3,
-  /** Offset and length of each section. */
+  /** The offset and length of each section. */
   sections: 4,
   words: 4 + 2 * sectionNames.length,
 } as const;
 
-/** Lays the sections into one buffer of exactly their size. */
+/** Writes the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
   let byteLength = Header.words * 4;
   for (const name of sectionNames) byteLength += sections[name].byteLength;
@@ -278,7 +279,7 @@ function hashAt(words: Int32Array, at: number): bigint {
   return BigInt.asUintN(32, BigInt(words[at]!)) | (BigInt.asUintN(32, BigInt(words[at + 1]!)) << 32n);
 }
 
-/** The records of a rule table by node number. Text and rules become objects at their first use, once each. */
+/** The records of a rule table by node number. Text and rules become objects at their first use, and only once. */
 export class RuleNodes {
   readonly #s: RuleTableSections;
   readonly #composites: (string | undefined)[];
@@ -291,7 +292,7 @@ export class RuleNodes {
     this.#rules = new Array(count);
   }
 
-  /** Returns the flags as in `Node.flags`. */
+  /** Returns the flags in the form of `Node.flags`. */
   flags(node: number): number {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
@@ -308,7 +309,7 @@ export class RuleNodes {
     const others = this.#json(limits, at + LimitWord.others) as Partial<Limit> | undefined;
     const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
     const limit: Limit = { ...defaultLimit, ...others, requestsPerUnit };
-    // Throws if the algorithm is not known.
+    // Throws if the algorithm is unknown.
     algorithmOf(limit);
     return limit;
   }
@@ -331,17 +332,17 @@ export class RuleNodes {
     return this.#s.nodes[node * Node.words + Node.childCount]!;
   }
 
-  /** The nth child in the order of the composites. */
+  /** Returns the nth child in the order of the composites. */
   sortedChild(node: number, n: number): number {
     return this.#s.sortedChildren[this.#s.nodes[node * Node.words + Node.firstChild]! + n]!;
   }
 
-  /** The nth child in the order of their declaration. */
+  /** Returns the nth child in the order of their declaration. */
   child(node: number, n: number): number {
     return this.#s.nodes[node * Node.words + Node.firstChild]! + n;
   }
 
-  /** Returns how many levels of rules are below. */
+  /** Returns the number of levels of rules below the node. */
   depthBelow(node: number): number {
     let depth = 0;
     for (let level = [node]; ; depth++) {

@@ -18,18 +18,18 @@ import { WildcardIndex } from './wildcard-index.ts';
 /** The compiled form of all rules, or of the rules of some domains. Plain data. */
 export interface RuleLayer {
   bytes: ArrayBufferLike;
-  /** Their rules give way to those in the bytes; one without any there is gone. Undefined: all domains. */
+  /** The domains whose rules the bytes replace. A domain without rules in the bytes no longer exists. Undefined: all domains. */
   domains: readonly string[] | undefined;
 }
 
-/** Chosen: looking at this many rules of a level one by one takes some milliseconds. */
+/** Chosen: examining this number of rules of a level one by one takes some milliseconds. */
 const maxOfLevel = 1_000;
 
-/** A domain, or one rule of any level. */
+/** A domain, or a rule of any level. */
 export interface ListedRule {
-  /** The path: `domain`, or `domain.key_value.key...` with patterns as written. */
+  /** The path: `domain`, or `domain.key_value.key...` with patterns as they are written. */
   path: string;
-  /** The rule as a table has it. Undefined for a domain. */
+  /** The rule in the form of a table. Undefined for a domain. */
   rule: Rule | undefined;
 }
 
@@ -40,16 +40,15 @@ interface OpenLayer {
 }
 
 /**
- * All rules: those that were compiled together, and over them, in layers, the domains that have changed since. So the cost of a
- * change depends only on what changed. A domain is found in exactly one layer. A table never changes.
+ * All rules: those that were compiled together, and layers of the domains that have changed since. So the cost of a change depends only
+ * on the changed domains. A domain is found in exactly one layer. A table never changes.
  */
 export class RuleTable implements RuleMatcher {
   readonly domainCount: number;
   /** The number of all rules, including those without a limit. */
   readonly ruleCount: number;
   /**
-   * A hash of 16 hexadecimal digits. It is equal for domains with equal rules in equal order, regardless of the split into files
-   * and layers.
+   * A hash of 16 hexadecimal digits. It is equal for domains with equal rules in the same order, regardless of their files and layers.
    */
   readonly contentHash: string;
   readonly #bytes: ArrayBufferLike;
@@ -86,15 +85,15 @@ export class RuleTable implements RuleMatcher {
   }
 
   /**
-   * The layers that make up this table. Any number of equal tables can be made from them, also in other threads. The first is
-   * whole, and the others go over it in this order.
+   * The layers of this table. Any number of equal tables can be created from them, also in other threads. The first layer is whole, and
+   * the others override it in this order.
    */
   get layers(): readonly [RuleLayer, ...RuleLayer[]] {
     const over = this.#layers.map(({ bytes, domains }) => ({ bytes, domains }));
     return [{ bytes: this.#bytes, domains: undefined }, ...over];
   }
 
-  /** Returns the rules of `before` with this layer over them. If `before` is undefined, the layer must be whole. */
+  /** Returns the rules of `before` with this layer on top of them. If `before` is undefined, the layer must be whole. */
   static with(before: RuleTable | undefined, { bytes, domains }: RuleLayer): RuleTable {
     if (domains === undefined) return new RuleTable(bytes);
     if (before === undefined) throw new RangeError('rules of some domains have no others to go over');
@@ -125,7 +124,7 @@ export class RuleTable implements RuleMatcher {
     return this.#segmentOf(domain).walk(domain);
   }
 
-  /** A line for each limit, as the debug listener's `/rlconfig` shows them. Lazy, so that a long list can be written in slices. */
+  /** Yields a line for each limit, as the debug listener's `/rlconfig` shows them. Lazy, so that a long list can be written in slices. */
   *rlconfigLines(): Generator<string, void> {
     for (const { path, rule } of this.listedRules()) {
       if (rule === undefined) continue;
@@ -153,7 +152,10 @@ export class RuleTable implements RuleMatcher {
     yield ']';
   }
 
-  /** Yields every domain by its name and, after it, its rules of all levels: parents before children, siblings by composite key. Lazy. */
+  /**
+   * Yields every domain by its name and, after it, its rules of all levels: parents before children, siblings by composite key. The
+   * result is lazy.
+   */
   *listedRules(): Generator<ListedRule, void> {
     for (const { name, rules, node: domain } of this.#domains()) {
       yield { path: name, rule: undefined };
@@ -177,9 +179,9 @@ export class RuleTable implements RuleMatcher {
   }
 
   /**
-   * Returns the rules that a descriptor with these entries passes, as `rulesOf` does. On a very large level, it returns the rule
-   * that the entry leads to, and its neighbors in the alphabet. It also returns the number of rules on each level that it
-   * reaches. Undefined if there is no such domain.
+   * Returns the rules on the path of a descriptor with these entries, as `rulesOf` does. On a very large level, it returns the rule that
+   * the entry leads to, and its neighbors in the alphabet. It also returns the number of rules on each level that it reaches. Returns
+   * undefined if there is no such domain.
    */
   rulesAlong(domain: string, entries: readonly Entry[]): { rules: Rule[]; sizes: number[] } | undefined {
     const segment = this.#segmentOf(domain);
@@ -211,7 +213,7 @@ function* rulesBelow(
   domain: number,
   name: string,
 ): Generator<{ node: number; path: string }, void> {
-  /** Nodes from the domain to the node last visited, and the next child of each. */
+  /** The nodes from the domain to the node that was visited last, and the next child of each of them. */
   const open = [{ node: domain, path: name, nextChild: 0 }];
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     if (top.nextChild === rules.childCount(top.node)) {
@@ -225,7 +227,7 @@ function* rulesBelow(
   }
 }
 
-/** Makes a rule. Its limits and the rules below it are made anew at each access. `below` defaults to all of its children. */
+/** Creates a rule. Its limits and the rules below it are created at each access. `below` defaults to all of its children. */
 function ruleOf(
   rules: RuleNodes,
   node: number,
@@ -238,14 +240,14 @@ function ruleOf(
   });
 }
 
-/** The rules of one level in the order of their declaration. */
+/** Returns the rules of one level in the order of their declaration. */
 function childrenOf(rules: RuleNodes, node: number): Rule[] {
   return Array.from({ length: rules.childCount(node) }, (_, i) => ruleOf(rules, rules.child(node, i)));
 }
 
 /**
- * Matches on the bytes that `compileRules` made, without unpacking them. It is ready at once, whatever their size. It keeps the
- * buffer, to which no code may write.
+ * Matches on the bytes that `compileRules` created, without unpacking them. It is ready at once, regardless of their size. It retains the
+ * buffer, which must not be changed.
  */
 class TableSegment implements RuleMatcher {
   readonly rules: RuleNodes;
@@ -381,7 +383,7 @@ class TableSegment implements RuleMatcher {
     return [...near].sort((a, b) => a - b);
   }
 
-  /** The child that an entry leads to, or -1: key and value, else the wildcards, else the key alone. */
+  /** Returns the child that an entry leads to, or -1. It first tries key and value, then the wildcards, then the key alone. */
   #step(parent: number, i: number, key: string, value: string): number {
     const keyHash = hashText(hashSeed, key);
     const hash = hashText(hashUnit(keyHash, underscore), value);
@@ -403,7 +405,7 @@ class TableSegment implements RuleMatcher {
     return keyOnly;
   }
 
-  /** The child whose composite is `text`, or -1. */
+  /** Returns the child whose composite is `text`, or -1. */
   #findText(parent: number, hash: number, text: string): number {
     const index = this.#nodeIndex;
     const { nodes, strings } = this.#s;
@@ -416,7 +418,7 @@ class TableSegment implements RuleMatcher {
     return -1;
   }
 
-  /** The child whose composite is `key_value`, or -1, without building that string. */
+  /** Returns the child whose composite is `key_value`, or -1, without creating that string. */
   #findPair(parent: number, hash: number, key: string, value: string): number {
     const index = this.#nodeIndex;
     const { nodes, strings } = this.#s;

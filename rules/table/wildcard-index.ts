@@ -13,7 +13,7 @@ import {
 
 const { words, firstChild, fail, shorterEnd, literal: literalAt } = State;
 
-/** The child of a state for one code unit, or -1. Labels of children ascend, so this is a binary search. */
+/** Returns the child of a state for a code unit, or -1. Labels of children ascend, so this is a binary search. */
 export function childState(states: Int32Array, labels: Uint16Array, state: number, unit: number): number {
   let low = states[state * words + firstChild]!;
   const end = states[(state + 1) * words + firstChild]!;
@@ -26,9 +26,9 @@ export function childState(states: Int32Array, labels: Uint16Array, state: numbe
   return low < end && labels[low] === unit ? low : -1;
 }
 
-/** The number of bits of a number. For each block, a text made for the purpose costs as many marks as there are literals. */
+/** The number of bits of a number. In the worst case, a block costs as many marks as there are literals. */
 const maxBlocks = 32;
-/** The exponent of 2 of the shortest block. */
+/** The exponent (base 2) of the shortest block length. */
 const minShift = 3;
 
 /**
@@ -43,14 +43,14 @@ export class Occurrences {
   readonly #labels: Uint16Array;
   /** The length of each literal. */
   readonly #lengths: Int32Array;
-  /** The index of a literal in `found`. It is valid if `found` has the literal at that index. */
+  /** The index of a literal in `found`. It is valid if `found` contains the literal at that index. */
   readonly #rows: Int32Array;
-  /** The literals found, in no order; the first `foundCount` are valid. */
+  /** The literals that were found, in no particular order. The first `foundCount` are valid. */
   found = new Int32Array(64);
   foundCount = 0;
   /** The start of the first occurrence of each literal. */
   #starts = new Int32Array(64);
-  /** The blocks in which each of them ends, a bit for each. */
+  /** The blocks in which each of them ends, with a bit for each block. */
   #blocks = new Int32Array(64);
   #text = '';
   #from = 0;
@@ -69,7 +69,7 @@ export class Occurrences {
     this.#begin(text, from, to);
     const states = this.#states;
     const labels = this.#labels;
-    // Assigned once: a test runner looks up each name of another module at every use.
+    // Assigned once, because a test runner looks up each name of another module at every use.
     const childOf = childState;
     const shift = this.#shift;
     let state = root;
@@ -119,7 +119,7 @@ export class Occurrences {
     return this.#lengths[literal]!;
   }
 
-  /** Releases the text. No more calls about it are allowed. */
+  /** Releases the text. No further calls about it are allowed. */
   release(): void {
     this.#text = '';
   }
@@ -134,8 +134,8 @@ export class Occurrences {
   }
 
   /**
-   * Marks the literals that end at `last`, longest first. If one is already marked in this block, so are all shorter ones. So a
-   * block costs no more than the number of literals.
+   * Marks the literals that end at `last`, longest first. If one is already marked in this block, so are all shorter ones. So the cost of
+   * a block is at most the number of literals.
    */
   #mark(ending: number, last: number): void {
     const states = this.#states;
@@ -209,7 +209,7 @@ export class WildcardIndex {
     this.#suffixStamps = new Float64Array(sections.suffixes.length / Suffix.words);
   }
 
-  /** The node of the first declared pattern that the text matches, or -1. */
+  /** Returns the node of the first declared pattern that the text matches, or -1. */
   find(level: number, text: string): number {
     this.#text = text;
     this.#level = level;
@@ -364,7 +364,9 @@ export class WildcardIndex {
     }
   }
 
-  /** Checks that the literals occur in order, without overlap, between prefix and suffix. It takes the leftmost occurrence of each. */
+  /**
+   * Checks that the literals occur in order, without overlap, between prefix and suffix. It uses the leftmost occurrence of each literal.
+   */
   #literalsInOrder(group: number, pattern: number): boolean {
     const { groups, suffixes, patterns, parts } = this.#s;
     const suffix = groups[group * Group.words + Group.suffix]!;

@@ -4,7 +4,7 @@ import { isSystemError, systemErrorCode, systemErrorReason } from '../../../proc
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { unplacedError } from '../config-source.ts';
 
-/** The meaning of the settings: which files are rules, and which path is watched. */
+/** The meaning of the settings: which files contain rules, and which path is watched. */
 export interface FileLayout {
   /** The directory that is read, with its subdirectories. Config names are relative to it. */
   readDirectory: string;
@@ -36,7 +36,7 @@ export interface FileListing {
 
 const ruleExtensions = ['.yaml', '.yml'];
 
-/** Chosen: a larger directory tree does not hold rules; the path is wrong. */
+/** Chosen: a larger directory tree does not contain rules, so the path is wrong. */
 const maxEntries = 200_000;
 
 /**

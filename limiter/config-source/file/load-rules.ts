@@ -10,7 +10,7 @@ import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source
 import type { ReviewedLoad, ReviewOptions } from '../load-review.ts';
 import { type FileLayout, type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
-/** Chosen: rule files with another extension are few and small, and any file may lie beside rules. */
+/** Chosen: rule files with another extension are few and small, and any other file may be in the same directory. */
 const maxBytes = 1024 * 1024;
 const maxFiles = 1_000;
 
@@ -35,7 +35,7 @@ function holdsRules(path: string): boolean {
 interface FileContents {
   files: { name: string; text: Uint8Array }[];
   errors: RuleError[];
-  /** Names of files that were listed and have gone since. */
+  /** Names of files that were listed and no longer exist. */
   gone: string[];
 }
 
@@ -97,7 +97,7 @@ function readConsistently(layout: FileLayout, maxBytes: number): RuleDirectory {
   }
 }
 
-/** Returns `otherwise` if `read` throws: a link that does not exist leads nowhere else, and listing the files reports the error. */
+/** Returns `otherwise` if `read` throws. A link to a missing target leads nowhere else, and listing the files reports the error. */
 function textOr(otherwise: string, read: () => string): string {
   try {
     return read();

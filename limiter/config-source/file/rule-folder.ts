@@ -16,7 +16,7 @@ export interface RuleFolderReading {
 
 /**
  * Reads the files of a folder, or one file of any kind (also a pipe), once. Errors name files by path instead of by config name.
- * `refusal` returns why a file in the folder must not be read, which becomes an error of that file. Never throws.
+ * `refusal` returns the reason why a file in the folder must not be read, which becomes an error of that file. Never throws.
  */
 export function readRuleFolder(
   path: string,

@@ -1,4 +1,4 @@
-/** Credentials of both sides. Their files are read again for every connection, so that they can rotate. */
+/** The credentials of both sides. Their files are read again for every connection, so that they can be rotated. */
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
@@ -16,7 +16,7 @@ export interface AdsTls {
   keyPath: string;
   /** Authorities to trust in addition to the default ones. */
   caPath: string;
-  /** The name that the server's certificate must have; empty: the name of the host. */
+  /** The name that the server's certificate must contain. Empty: the name of the host. */
   serverName: string;
   /** The setting that names each file, for messages. */
   fileSettings: Readonly<Record<'certPath' | 'keyPath' | 'caPath', string>>;
@@ -27,7 +27,7 @@ export interface AdsCredentials {
   options: ChannelOptions;
 }
 
-/** Makes the credentials for one server. If files cannot be used, they are reported once, and the last good ones stay in use. */
+/** Creates the credentials for one server. If files cannot be used, they are reported once, and the last good ones stay in use. */
 export class AdsTransport {
   readonly #target: string;
   readonly #serverName: string;
@@ -40,12 +40,12 @@ export class AdsTransport {
     this.#context = tls && orReject(() => new LastGoodValue(() => secureContext(tls), refused));
   }
 
-  /** The context made from the current files; undefined without TLS. */
+  /** The context created from the current files; undefined without TLS. */
   get secureContext(): SecureContext | undefined {
     return this.#context?.current();
   }
 
-  /** Returns the credentials of one connection. */
+  /** Returns the credentials for one connection. */
   credentials(): AdsCredentials {
     const context = this.secureContext;
     if (context === undefined) return { credentials: credentials.createInsecure(), options: {} };

@@ -1,4 +1,4 @@
-/** The stream to the xDS server, and its requests. Each request has the node, as those of envoyproxy/ratelimit do. */
+/** The stream to the xDS server, and its requests. Each request contains the node, as the requests of envoyproxy/ratelimit do. */
 
 import type { Socket } from 'node:net';
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
@@ -33,7 +33,7 @@ import type { SessionRequest } from './xds-session.ts';
 export interface XdsNode {
   id: string;
   metadata: JsonObject;
-  /** The version of this program. */
+  /** The version of Weir. */
   version: string;
 }
 
@@ -90,7 +90,7 @@ function deltaError(message: string, refused: SessionRequest['refused']): Status
   return create(StatusSchema, { message, details: [anyPack(RefusedResourcesSchema, listed)] });
 }
 
-/** Chosen: this many errors help to correct rules, and fit into the status of a Kubernetes object. */
+/** Chosen: this number of errors is enough to correct rules, and fits into the status of a Kubernetes object. */
 const maxErrors = 10;
 const maxLength = 4_096;
 
@@ -171,7 +171,7 @@ export interface AdsStreamOptions {
   token: string | undefined;
   userAgent: string;
   maxMessageBytes: number;
-  /** The client pings a server that has sent nothing for this time; 0: never. */
+  /** If the server has sent nothing for this time, the client pings it; 0: never. */
   keepaliveMs: number;
   /** The connection ends if a ping is not answered within this time. */
   pingTimeoutMs: number;
@@ -181,7 +181,7 @@ export interface AdsStreamOptions {
 export interface AdsStreamEvents {
   opened(): void;
   received(bytes: Uint8Array): void;
-  /** Called once, as the last event. */
+  /** Called once. No other event follows. */
   ended(end: StreamEnd): void;
 }
 
@@ -205,7 +205,7 @@ export interface StreamEnd {
   reason: string;
   /** The server rejected the rate of keepalive pings. */
   tooManyPings: boolean;
-  /** The server does not accept, or no longer accepts, the limiter's identity. */
+  /** The server does not accept the limiter's identity, or no longer accepts it. */
   unauthenticated: boolean;
   /** The server does not implement the method. */
   unimplemented: boolean;
@@ -315,7 +315,7 @@ function channelOptions(options: AdsStreamOptions): ChannelOptions {
   return {
     'grpc.primary_user_agent': userAgent,
     'grpc.max_receive_message_length': maxMessageBytes,
-    // Each attempt is a connection of its own, with files and addresses read anew.
+    // Each attempt is a separate connection, which reads files and addresses anew.
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_retries': 0,
     'grpc.enable_channelz': 0,
@@ -326,12 +326,12 @@ function channelOptions(options: AdsStreamOptions): ChannelOptions {
   };
 }
 
-/** Returns whether the status comes from a GOAWAY `too_many_pings`, which grpc-js does not report in another way. */
+/** Returns whether the status comes from a GOAWAY `too_many_pings`, which grpc-js does not report in any other way. */
 function saysTooManyPings({ code, details }: StatusObject): boolean {
   return code === status.RESOURCE_EXHAUSTED && details.startsWith('Bandwidth exhausted');
 }
 
-/** Passes gRPC's own messages to `warn`, for the whole process. Otherwise gRPC prints them outside the log and its format. */
+/** Passes gRPC's own messages to `warn`, for the whole process. Otherwise, gRPC prints them outside the log and in another format. */
 export function routeGrpcErrors(warn: (text: string) => void): void {
   setLogger({ error: (...parts: unknown[]) => warn(parts.map(String).join(' ')) });
 }

@@ -34,13 +34,15 @@ export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
 export interface ResourcesRequest extends ReviewOptions, SourceCheckOptions {
   /** A DiscoveryResponse. */
   bytes: Uint8Array;
-  /** `hash` of the load that the rules in force came from. */
+  /** The `hash` of the load that produced the rules in force. */
   hashInForce: string | undefined;
-  /** With parts, a resource that cannot be loaded is replaced by the one in force. Without, one bad resource rejects the response. */
+  /**
+   * With parts, the resource in force replaces a resource that cannot be loaded. Without parts, one bad resource rejects the response.
+   */
   parts?: Omit<PartsToLoad, 'bytes'> | undefined;
 }
 
-/** `rules` is undefined if the resources are those in force already, as they are after most reconnects. */
+/** `rules` is undefined if the resources are already in force, as they are after most reconnects. */
 export interface LoadedResources {
   ok: true;
   /** The hash of all resources in force; undefined if only some of them were loaded. */
@@ -110,7 +112,7 @@ function unchanged(hash: string | undefined, refused: LoadedResources['refused']
   return { outcome: { ok: true, hash, rules: undefined, refused }, reviewed: undefined };
 }
 
-/** One resource of a load, which the one in force can replace. */
+/** A resource of a load, which the resource in force can replace. */
 class ResourceLoad {
   /** Undefined if the resources came without names. */
   readonly name: string | undefined;
@@ -130,7 +132,7 @@ class ResourceLoad {
     this.#take(resource);
   }
 
-  /** Replaces the resource by the one in force, or by none. Returns false if it is the one in force already. */
+  /** Replaces the resource by the one in force, or removes it if there is none. Returns false if it is already in force. */
   giveWay(): boolean {
     if (this.isFormer) return false;
     this.isFormer = true;
@@ -159,7 +161,7 @@ class ResourceLoad {
   }
 }
 
-/** Returns the resources that conflict with others. Of a new resource and one in force, the new one is the bad one. */
+/** Returns the resources that conflict with others. If a new resource conflicts with one in force, the new one is the bad one. */
 function badPlaces(
   places: readonly ResourceLoad[],
   options: SourceCheckOptions,

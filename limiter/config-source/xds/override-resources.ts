@@ -19,10 +19,10 @@ export interface ReadOverrides {
   readonly refused: RejectedRules[];
 }
 
-/** A decoded override, or the errors in it. */
+/** A decoded override, or its errors. */
 type Reading = { override: Override } | { override?: undefined; texts: string[] };
 
-/** Decodes overrides. The same bytes give the same object, so that callers can see which overrides changed. */
+/** Decodes overrides. Equal bytes result in the same object, so that callers can see which overrides changed. */
 export class OverrideResources {
   readonly #byResource = new WeakMap<NamedResource, Reading>();
   /** Overrides of the last state-of-the-world response. */

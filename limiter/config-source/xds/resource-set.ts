@@ -39,11 +39,11 @@ export function decodeDelta(bytes: Uint8Array): DeltaDiscoveryResponse {
   return fromBinary(DeltaDiscoveryResponseSchema, bytes, { readUnknownFields: false });
 }
 
-/** The resources of the server are larger, all together, than the limiter's bound. */
+/** All resources of the server together are larger than the limiter's bound. */
 export class TooManyBytesError extends Error {}
 
 /**
- * Returns the resources that the server has sent so far, this response included.
+ * Returns the resources that the server has sent so far, including this response.
  * @throws TooManyBytesError if they have more than `maxBytes`; nothing is copied in that case
  */
 export function withChanges(
@@ -134,7 +134,7 @@ export interface PartsToLoad {
   bytes: Uint8Array;
   /** The names of the resources, in the same order. */
   names: string[];
-  /** For each resource that differs from the one in force: a DiscoveryResponse with only the one in force, if there is one. */
+  /** For each resource that differs from the one in force: a DiscoveryResponse with only the resource in force, if there is one. */
   former: Map<string, Uint8Array | undefined>;
   /** Undefined if these are all resources. */
   change: PartialChange | undefined;
@@ -150,20 +150,20 @@ interface PartialChange {
 }
 
 /**
- * Chosen: the largest change that is loaded on its own, as a share of all rules. Earlier changes that were loaded on their own count
- * too. So outdated rules take at most a quarter of the memory, and 256 changes of different domains share the cost of one full load.
+ * Chosen: the largest change that is loaded separately, as a share of all rules. Earlier changes that were loaded separately count too.
+ * So outdated rules take at most a quarter of the memory, and 256 changes of different domains share the cost of one full load.
  */
 const maxShare = 1 / 4;
 const maxLayers = 256;
 
-/** Returns how large the next change may be to be loaded on its own, as a share of all rules. */
+/** Returns how large the next change may be to be loaded separately, as a share of all rules. */
 export function shareToChange({ layers }: Pick<RuleTable, 'layers'>): number {
   const [whole, ...over] = layers;
   if (over.length >= maxLayers) return 0;
   return maxShare - over.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / whole.bytes.byteLength;
 }
 
-/** `share`: a change with a larger share of all bytes loads everything. */
+/** `share`: a change that exceeds this share of all bytes loads everything. */
 export function partsToLoad(
   reported: ResourceSet,
   inForce: ResourceSet | undefined,

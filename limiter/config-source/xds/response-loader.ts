@@ -26,7 +26,7 @@ export type StartLoadThread = (
   options: LoadThreadOptions,
 ) => LoadThread<LoadedResources>;
 
-/** A review that is about to start, and the callback that gets its result. */
+/** A review that will start, and the callback that gets its result. */
 export interface Reviewing {
   request: ResourcesRequest;
   report(review: RulesReviewOutcome): void;
@@ -56,8 +56,8 @@ export class ResponseLoader {
   }
 
   /**
-   * Reviews the rules of the last good load in a thread. Call it when they are in force. Nothing is reported if they were
-   * reviewed before, or if another load starts first. If the thread of that load has ended, `begin` names the resources to review.
+   * Reviews the rules of the last good load in a thread. Call it when they are in force. It reports nothing if the rules were reviewed
+   * before, or if another load starts first. If the thread of that load has ended, `begin` names the resources to review.
    */
   review(report: (review: RulesReviewOutcome) => void, begin?: () => Reviewing): void {
     const request = this.#unreviewed;

@@ -1,11 +1,11 @@
 export interface BackoffOptions {
   initialMs: number;
   maxMs: number;
-  /** Each wait is the one before times this factor. With 1 or less, every wait is the initial one. */
+  /** Each wait is the previous wait times this factor. With 1 or less, every wait is the initial one. */
   factor: number;
   /** With jitter, a wait is a random time between the initial wait and the computed one. */
   jitter: boolean;
-  /** Whether jitter leaves the first wait alone, as in envoyproxy/ratelimit. If not, the first wait varies as the second does. */
+  /** Whether jitter does not affect the first wait, as in envoyproxy/ratelimit. Otherwise, the first wait varies as the second does. */
   exactFirst: boolean;
   /** A random number from 0 to below 1. */
   random: () => number;
@@ -67,18 +67,18 @@ export type LoadResult =
       refused?: readonly RejectedRules[] | undefined;
     };
 
-/** The name of a rejected resource, and why it was rejected. */
+/** The name of a rejected resource, and the reason for its rejection. */
 export interface RejectedRules {
   name: string;
   message: string;
 }
 
-/** A request of the stream. `version` is the last accepted one, over all streams; empty before the first. */
+/** A request of the stream. `version` is the last accepted version, over all streams; empty before the first. */
 export interface SessionRequest {
   version: string;
   /** The nonce of the response that this request acknowledges or rejects; empty in the first request of a stream. */
   nonce: string;
-  /** Why the response is rejected; undefined for an ACK. */
+  /** The reason why the response is rejected; undefined for an ACK. */
   error: string | undefined;
   /** The rejected resources of a response that is rejected in part. */
   refused?: readonly RejectedRules[] | undefined;
@@ -106,19 +106,19 @@ export interface SessionOptions {
    * and start again from this one after a connection. If it is above the maximum of `backoff`, every wait is this one.
    */
   connectRetryMs: number;
-  /** Waits after a stream ended. They start again from the initial one once a stream has settled. */
+  /** Waits after a stream has ended. They start again from the initial wait once a stream has settled. */
   backoff: BackoffOptions;
 }
 
-/** Chosen: a server that rejects a stream does so sooner, and an operator who watches the log waits longer. */
+/** Chosen: a server that rejects a stream does so sooner, and an operator who watches the log would wait longer. */
 export const settleMs = 5_000;
 
 export class XdsSession<R extends VersionedResponse> {
   readonly #options: SessionOptions;
   #state: SessionState = 'idle';
-  /** Counts streams, so that an ACK or NACK never goes to another stream than that of its response. */
+  /** Counts streams, so that an ACK or NACK is only sent on the stream of its response. */
   #stream = 0;
-  /** Consecutive failed connections, and consecutive streams that ended before they settled. */
+  /** The numbers of consecutive failed connections, and of consecutive streams that ended before they settled. */
   #refusals = 0;
   #breaks = 0;
   #acceptedVersion = '';

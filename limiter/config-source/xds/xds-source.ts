@@ -74,7 +74,7 @@ export interface XdsConfigSourceOptions
   /** The file with the token for each stream. It is read again for each stream. Undefined for no token. */
   tokenFile: string | undefined;
   node: XdsNode;
-  /** The maximum size of all resources of incremental xDS, and the setting that sets it. */
+  /** The maximum size of all resources of incremental xDS, and the name of its setting. */
   maxBytes: { bytes: number; setting: string };
   /** Whether to request incremental xDS first. If the server does not support it, the limiter requests the state of the world. */
   incremental: boolean;
@@ -111,7 +111,7 @@ export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers' | 'startThrea
   Pick<AdsStreamOptions, 'pingTimeoutMs'>;
 
 export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
-  // This much loads in a few milliseconds; a thread takes about 50 ms to start.
+  // A response of this size loads in a few milliseconds; a thread takes about 50 ms to start.
   maxInPlaceBytes: 64 * 1024,
   reviewDelayMs: 1_000,
   maxHeapMiB: 4_096,
@@ -126,7 +126,7 @@ const responseRate = { burst: 200, perSecond: 20 };
 const longestText = 4_096;
 
 interface Response extends VersionedResponse {
-  /** The bytes of the response. With incremental xDS: all resources that the server has sent, this response included. */
+  /** The bytes of the response. With incremental xDS: all resources that the server has sent, including those of this response. */
   content: Uint8Array | { resources: ResourceSet; typeUrl: string };
 }
 
@@ -151,13 +151,13 @@ export class XdsConfigSource implements ConfigSource {
   #table: RuleTable | undefined;
   readonly #overrides = new OverrideResources();
   #overridesInForce: readonly Override[] = [];
-  /** The resources of the rules in force; undefined if the server sent them without names. */
+  /** The resources of the rules in force, or undefined if the server sent resources without names. */
   #resourcesInForce: ResourceSet | undefined;
   /** The result of the last review. */
   #reviewed: ReviewedResources | undefined;
   /** The resources that the server has sent over the current or last stream; undefined if that stream is not incremental. */
   #reported: ResourceSet | undefined;
-  /** The server has just answered that it does not support incremental xDS. */
+  /** Whether the server has just answered that it does not support incremental xDS. */
   #isDeclined = false;
   #isDeclineReported = false;
   #keepaliveMs: number;
@@ -224,7 +224,7 @@ export class XdsConfigSource implements ConfigSource {
     }
   }
 
-  /** One timer is enough, because the session never waits for a stream to settle and for a retry at the same time. */
+  /** A single timer is enough, because the session never waits for a stream to settle and for a retry at the same time. */
   #setTimer(delayMs: number, fire: () => SessionAction<Response>[]): void {
     this.#callOffTimer?.();
     this.#callOffTimer = this.#options.timers.after(delayMs, () => this.#carryOut(fire()));
