@@ -1,4 +1,4 @@
-/** Reports the results for an object as Kubernetes events and webhooks. Only leaders do this. */
+/** Reports the results for an object as Kubernetes events and webhooks. Only the leader does this. */
 import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Clock } from '../process/time/clock.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
@@ -23,9 +23,9 @@ export interface AnnouncerOptions extends Telemetry {
   recordEvent(event: RecordedEvent): void;
   /** See `Webhooks.notify`. */
   notify(event: WebhookEvent, settled?: () => void): void;
-  /** The known state of the limiters of an object. Undefined if it is unknown. */
+  /** Returns the known state of the limiters of an object. Undefined if it is unknown. */
   limitersOf(object: ConfigObject): LimiterCounts | undefined;
-  /** The time for which a new leader repeats webhooks that its predecessor may have lost. */
+  /** The time during which a new leader repeats webhooks that its predecessor may have lost. */
   repeatMs: number;
 }
 
@@ -56,7 +56,7 @@ export class Announcer {
       notify(event);
   }
 
-  /** Reports that no limiter runs a deleted object. `total`: the number of known limiters, of all that are expected. */
+  /** Reports that no limiter runs a deleted object. `total`: the number of known limiters among all expected ones. */
   removed(object: RemovedObject, total: number, settled: () => void): void {
     const { clock, notify } = this.#options;
     notify(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
@@ -79,8 +79,8 @@ export class Announcer {
   }
 
   /**
-   * Repeats webhooks of recent changes with the same ids, so that receivers recognize them. Call it once this replica leads and
-   * has the objects. An edit that leaves a condition's status unchanged is news without a new time in the condition.
+   * Repeats webhooks of recent changes with the same ids, so that receivers recognize them. Call it once this replica leads and has read
+   * the objects. If an edit leaves a condition's status unchanged, it is news, but the condition has no new time.
    */
   startedLeading(objects: Iterable<ConfigObject>): void {
     const { clock, notify, repeatMs, limitersOf } = this.#options;

@@ -13,12 +13,12 @@ import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import type { StoredState, UpdateWorld } from './world.ts';
 
-/** The environment of a replica: a cluster with other replicas and an API, or this process alone. */
+/** The environment of a replica: either a cluster with other replicas and an API, or only this process. */
 export interface Backing {
   readonly source: ObjectSource;
-  /** The `controllerName` in statuses. Undefined if no other control plane can read them. */
+  /** The `controllerName` in statuses. Undefined if no other control plane can read the statuses. */
   readonly controllerName: string | undefined;
-  /** True if this replica may write statuses, events and webhooks now. */
+  /** Whether this replica may write statuses, events and webhooks now. */
   readonly leads: boolean;
   /** Undefined if no leader is known. */
   readonly leader: string | undefined;
@@ -26,15 +26,15 @@ export interface Backing {
   readonly fleets?: FleetStore;
   readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
   /**
-   * Asks the API server for the user of a token, if it is made for this audience, or for the reason why it has none. Rejects if
-   * the server cannot be asked. Undefined if there is no API server.
+   * Asks the API server for the user of a token, if the token was issued for this audience, or for the reason why it has no user. Rejects
+   * if the server cannot be asked. Undefined if there is no API server.
    */
   readonly reviewToken?: (
     token: string,
     audience: string,
   ) => Promise<{ user: string; podUid?: string } | { problem: string }>;
   /**
-   * Reads objects that are not stored yet. The methods return undefined if this control plane would ignore them. The property is
+   * Reads objects that are not stored yet. The methods return undefined if this control plane would ignore the objects. The property is
    * undefined if there is no review before objects are stored.
    */
   readonly previewed?: {
@@ -45,8 +45,8 @@ export interface Backing {
   /** Undefined if unknown fields are errors, because no API server has checked the specs against a schema. */
   readonly schemas?: SchemaStore;
   /**
-   * Returns the place of an object's manifest: `limits.yaml:12`. If the method exists, no last good spec outlives the process. So
-   * nothing is served before a first decision that can read all manifests. See `unreadSpecs`.
+   * Returns the place of an object's manifest: `limits.yaml:12`. If the method exists, last good specs are lost when the process ends.
+   * For this reason, nothing is served before a first decision that can read all manifests. See `unreadSpecs`.
    */
   placeOf?(object: ConfigObject): string | undefined;
   /** Starts to take part, and reports news to `learn`. */
@@ -55,9 +55,9 @@ export interface Backing {
   recordEvent(event: RecordedEvent): void;
   /** See `ReplicaLease.confirm`. Undefined if no other replica can know anything newer. */
   confirm?(then: () => void): void;
-  /** Stores these parts, again after failures, if this replica may write. */
+  /** Stores these parts, and retries after failures, if this replica may write. */
   share(parts: Partial<StoredState>): void;
-  /** Gives up the lead and removes everything that it published. Rejects if that fails. */
+  /** Gives up the lead and removes everything that the replica published. Rejects if that fails. */
   close(): Promise<void>;
 }
 
@@ -68,14 +68,14 @@ export interface OpenBackingOptions extends Telemetry {
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** Called with everything that becomes known, except objects. */
+  /** Called with all news, except for objects. */
   learn: UpdateWorld;
 }
 
 /** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */
 export type OpenBacking = (options: OpenBackingOptions) => Backing;
 
-/** Loads only what this kind of source needs, because the library for Kubernetes alone takes 80 MB. */
+/** Loads only the code for this kind of source, because the Kubernetes library alone takes 80 MB. */
 export async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
   if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
   const { DirectoryBacking } = await import('./directory-backing.ts');

@@ -31,7 +31,7 @@ export interface ClusterBackingOptions extends OpenBackingOptions {
   codec: Codec;
 }
 
-/** A Kubernetes cluster, whose API holds the objects, their statuses, and what the replicas know of each other. */
+/** A Kubernetes cluster. Its API stores the objects, their statuses, and the information that replicas share. */
 export class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
@@ -43,7 +43,7 @@ export class ClusterBacking implements Backing {
   readonly #kept: AcceptedSpecStore;
   /** Undefined if deletions are not reported. */
   readonly #removed: RemovedObjectStore | undefined;
-  /** Undefined if a domain that becomes free is available to all at once. */
+  /** Undefined if every namespace may use a domain as soon as it becomes free. */
   readonly #domains: DomainRecordStore | undefined;
   readonly #events: EventRecorder;
 
@@ -188,7 +188,7 @@ export class ClusterBacking implements Backing {
   }
 }
 
-/** The namespace if the environment does not name that of this process. */
+/** The namespace that applies if the environment does not name the namespace of this process. */
 const defaultNamespace = 'weir-system';
 
 /** Opens the backing: see `OpenBacking`. */

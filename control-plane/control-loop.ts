@@ -1,5 +1,5 @@
 /**
- * All of one replica that needs no port: learns what becomes known, decides, and carries out what comes of it.
+ * The part of a replica that needs no ports: it collects news, decides, and carries out the results.
  *
  *     backing, limiters --> learn --> decide --> apply --> limiters, statuses, shared values, events and webhooks
  */
@@ -49,21 +49,21 @@ export interface ControlLoopOptions
   /** The function that sends webhooks: see `Webhooks.notify`. */
   notify: AnnouncerOptions['notify'];
   searchCollisions: CollisionWatchOptions['search'];
-  /** The first decision is made: there is something to serve. Called once. */
+  /** Called once when the first decision is made and rules can be served. */
   serving(): void;
 }
 
-/** A wait far below the time within which a status must be correct. */
+/** The wait is far shorter than the time within which a status must be correct. */
 const reportGatherMs = 10;
 const reportIntervalMs = 100;
-/** A leader may have been dead for the duration of the Lease object, and have written its last status shortly before that. */
+/** A leader may have ended as long ago as the Lease object's duration, and may have written its last status shortly before. */
 const webhookRepeatMarginMs = 30_000;
 
 export class ControlLoop {
   readonly backing: Backing;
   readonly streams: LimiterStreams;
   readonly #options: ControlLoopOptions;
-  /** Answers of limiters come in bursts. */
+  /** Limiters answer in bursts. */
   readonly #reportPace: Pace;
   readonly #queue: StatusQueue;
   readonly #pump: StatusPump;
@@ -75,11 +75,11 @@ export class ControlLoop {
   #round: Round;
   #isDeciding = false;
   #callOff = (): void => {};
-  /** The time when the source reported a change that no limiter was sent yet. */
+  /** The time when the source reported a change that was not sent to any limiter yet. */
   #unsentChangeMs: number | undefined;
   /** Fields that the log has named. */
   readonly #reportedFields = new Set<string>();
-  /** True if statuses are left to the next leader. */
+  /** Whether statuses are left to the next leader. */
   #isEnding = false;
   #isClosed = false;
 
@@ -131,12 +131,12 @@ export class ControlLoop {
     return this.#queue.size + this.#pump.paused;
   }
 
-  /** Returns whether several objects may hold rules for one domain of a fleet. */
+  /** Whether several objects may define rules for one domain of a fleet. */
   get mergesDomains(): boolean {
     return this.#options.settings.mergeDomainConfig;
   }
 
-  /** Returns what would become of an object that is not stored yet. */
+  /** Returns the result for an object that is not stored yet. */
   preview(object: ConfigObject): ReturnType<typeof previewObject> {
     const { clock } = this.#options;
     return previewObject(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
@@ -147,7 +147,7 @@ export class ControlLoop {
     await this.backing.source.start(this.#sourceListener());
   }
 
-  /** Writes no more statuses. Settles when no write is running any more. */
+  /** Stops writing statuses. Resolves when no write is in progress. */
   closeStatuses(): Promise<void> {
     this.#isEnding = true;
     return this.#pump.close();
@@ -179,7 +179,7 @@ export class ControlLoop {
     this.#decide();
   }
 
-  /** Decides. News that arrives while an outcome is applied is decided afterwards. */
+  /** Decides. News that arrives while a result is applied leads to another decision afterwards. */
   #decide(): void {
     if (this.#isDeciding || this.#isClosed) return;
     this.#isDeciding = true;
@@ -230,7 +230,7 @@ export class ControlLoop {
     const oversize = new Set([...fleets.keys()].filter((fleet) => this.streams.isOversize(fleet)));
     if (oversize.symmetricDifference(this.#world.oversize).size > 0) this.#learn({ oversize });
     const changedFleets = metrics.decided(decision, durationMs);
-    // The change causes no message to limiters.
+    // The change is not sent to any limiter.
     if (changedFleets === 0) this.#unsentChangeMs = undefined;
     if (last === undefined || changedFleets > 0)
       lines.decided(log, { objects: outcomes.size, fleets: fleets.size, changedFleets, durationMs });
@@ -338,7 +338,7 @@ export class ControlLoop {
     });
   }
 
-  /** The maximum age of webhooks to repeat that an earlier leader may have lost. */
+  /** The maximum age of webhooks that an earlier leader may have lost and that this one repeats. */
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
   }

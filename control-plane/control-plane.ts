@@ -1,4 +1,4 @@
-/** One replica of the control plane: its ports, and the order of its start and shutdown. */
+/** A replica of the control plane: its ports, and the order of its start and shutdown. */
 
 import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
@@ -53,7 +53,7 @@ export interface ControlPlanePorts {
   admission: { port: number } | undefined;
 }
 
-/** The time that requests and streams may take to end. */
+/** How long requests and streams may continue at shutdown. */
 const shutdownGraceMs = 5_000;
 const webhooksGraceMs = 5_000;
 export class ControlPlane {
@@ -114,7 +114,7 @@ export class ControlPlane {
     }
   }
 
-  /** The own listener first, so that a start that waits can be looked at; limiters may connect before there is a list. */
+  /** Opens its own listener first, so that operators can observe a start that waits. Limiters may connect before the list is complete. */
   async #start(): Promise<void> {
     const { settings, log } = this.#options;
     this.#webhooks = await openNotifications(this.#parts);
@@ -157,7 +157,7 @@ export class ControlPlane {
     });
   }
 
-  /** Statuses are left to the next leader before limiters leave for other replicas, so that no incomplete status is written. */
+  /** Leaves statuses to the next leader before limiters move to other replicas, so that it writes no incomplete status. */
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
     return [
@@ -211,7 +211,7 @@ export class ControlPlane {
     });
   }
 
-  /** If no way to authenticate is configured, every caller is served. Then only this machine reaches the port. */
+  /** If no authentication is configured, every caller is served. In this case, the port accepts only connections from this machine. */
   #xdsIdentity(): Pick<XdsServerOptions, 'tokensFile' | 'serviceAccounts' | 'allowAnonymous'> {
     const { settings } = this.#options;
     const { xdsTokensFile: path, xdsTokenAudience: audience, xdsClientFleets: fleets } = settings;

@@ -12,7 +12,7 @@ export interface DirectoryBackingOptions extends DirectorySourceOptions {
   learn: UpdateWorld;
 }
 
-/** A directory of manifests and no other replica: this one always leads, and statuses stay in memory. */
+/** A directory of manifests without other replicas: this replica always leads, and statuses are only in memory. */
 export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
   readonly leads = true;
@@ -49,14 +49,14 @@ export class DirectoryBacking implements Backing {
     learn({ reports: [{ replica, limiters }] });
   }
 
-  /** Events have no readers here; the log has the same information. */
+  /** Nothing reads events here; the log has the same information. */
   recordEvent(): void {}
 
   placeOf(object: ConfigObject): string | undefined {
     return this.source.placeOf(object);
   }
 
-  /** A restart reads the manifests anew, and serves nothing while some are wrong: see `placeOf`. */
+  /** After a restart, the control plane reads the manifests again, and serves nothing while some are invalid: see `placeOf`. */
   share(): void {}
 
   async close(): Promise<void> {}

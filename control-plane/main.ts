@@ -1,6 +1,6 @@
 /**
- * Connects settings, parts and listeners, and closes them in reverse order. It is the only file that knows all parts of the
- * control plane.
+ * Connects settings, parts and listeners, and closes them in reverse order. It is the only file that knows all parts of the control
+ * plane.
  */
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
@@ -24,7 +24,7 @@ export interface ControlPlaneHost {
   timers?: Timers;
   /** A number from 0 to below 1. */
   random?: () => number;
-  /** The host's name. Defaults to that of this machine. */
+  /** The host's name. Defaults to the name of this machine. */
   hostName?: string;
   /** The destination of the log. Defaults to standard error. */
   logDestination?: LogDestination;
@@ -32,7 +32,7 @@ export interface ControlPlaneHost {
   onListening?: (ports: ControlPlanePorts) => void;
 }
 
-/** Runs a control plane until a signal ends it, or until it cannot start. Resolves with the exit status. */
+/** Runs a control plane until a signal ends it, or until it cannot start. Resolves to the exit status. */
 export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const parsed = parseControlPlaneSettings(host.env);
   const clock = host.clock ?? systemClock;

@@ -1,11 +1,11 @@
 /**
- * The decisions of a replica, as a function of what it knows and of the round before. Calls no other part: the control loop carries out
- * the outcome, and what comes of that is in the next world.
+ * The decisions of a replica, as a function of its information and the previous round. It calls no other part: the control loop carries
+ * out the outcome, and the next world contains the results.
  *
  *     objects, stored specs, policy --> snapshots --+--> statuses, news of deleted objects --> statuses of fleets
  *                        reports of limiters -------+
  *
- * Each stage has a rhythm of its own. An acknowledgement never waits for snapshots, and a status waits a moment for acknowledgements.
+ * Each stage has its own rhythm. An acknowledgement never waits for snapshots, and a status waits a moment for acknowledgements.
  */
 
 import { Rhythm } from '../process/time/pacing.ts';
@@ -39,16 +39,16 @@ import {
 } from './reconcile/status-board.ts';
 import { mayBeStale, type StoredState, unknownWorld, type World } from './world.ts';
 
-/** Many changes are decided ten times a second. Two changes in a row are each decided at once. */
+/** Many changes lead to ten decisions a second. Each of two changes in a row leads to a decision at once. */
 const snapshotRhythm = { gatherMs: 5, intervalMs: 100, burst: 3 };
-/** Answers of limiters come in bursts. */
+/** Limiters answer in bursts. */
 const statusRhythm = { gatherMs: 20, intervalMs: 100 };
 const fleetRhythm = { gatherMs: 100, intervalMs: 1_000 };
 /** The longest wait of timers, which support at most 24 days. */
 const longestWaitMs = 86_400_000;
-/** A time far longer than a reopened watch needs to deliver missed events. */
+/** The time is far longer than a reopened watch needs to deliver missed events. */
 const catchUpMs = 1_000;
-/** The wait after which a replica that was paused or disconnected, and is the only one with a spec, has stored it. */
+/** After this wait, a replica that was paused or disconnected, and that alone has a spec, has stored it. */
 export const unknownSpecPatienceMs = 30_000;
 
 /** The state that is valid only at the moment of a round. */
@@ -69,12 +69,12 @@ export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFli
   removals?: Removals | undefined;
 }
 
-/** What rounds share: the options, and what changes in place. */
+/** The state that rounds share: the options, and values that change in place. */
 interface Memory {
   readonly options: RoundOptions;
-  /** The results of its last inputs. A new one decides the same. */
+  /** Remembers the results of its last inputs. A new decider makes the same decisions. */
   readonly decider: Decider;
-  /** The statuses as they were seen first, and memos of the second stage. */
+  /** The first seen statuses, and memos of the second stage. */
   readonly board: StatusBoard;
 }
 
@@ -88,7 +88,7 @@ export interface Round {
   readonly world: World;
   /** Undefined before the first one. */
   readonly decision: ClusterDecision | undefined;
-  /** The reason why the first decision is not made yet: see `Backing.placeOf`. */
+  /** The reason why the first decision has not been made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
   /** Specs by uid that stay in force: see `acceptedSpecChanges`. */
   readonly kept: VersionedMap<LastAcceptedSpec>;
@@ -106,20 +106,20 @@ export interface Round {
   readonly rhythms: Rhythms;
   /** Uids of stored specs that came from other processes since the last decision. */
   readonly joined: ReadonlySet<string>;
-  /** The time, on the monotonic clock, when objects that are reachable again are the newest. */
+  /** The time, on the monotonic clock, at which objects that are reachable again are certainly up to date. */
   readonly caughtUpMs: number | undefined;
   /** The time, on the monotonic clock, until which the first decision waits for specs that other replicas may know. */
   readonly patienceEndsMs: number | undefined;
   /** The time since which this process leads and knows the rules that limiters should have. */
   readonly leadsSinceMs: number | undefined;
-  /** The time when statuses change by time alone. */
+  /** The time at which statuses change without news. */
   readonly statusesDueMs: number;
 }
 
 export interface RoundResult {
-  /** The decision of this round. Undefined if the one before remains. */
+  /** The decision of this round. Undefined if the previous decision remains. */
   decided?: { decision: ClusterDecision; last: ClusterDecision | undefined; changed: ReadonlySet<string> };
-  /** Objects whose specs in force the first decision waits for. */
+  /** Objects for whose specs in force the first decision waits. */
   awaited?: readonly string[];
   /** Unknown fields that decisions wait for, because newer schemas may explain them. */
   doubts?: ReadonlySet<string>;
@@ -131,7 +131,7 @@ export interface RoundResult {
   removed?: readonly { object: RemovedObject; total: number }[];
   /** The values to store. Missing parts stay unchanged. */
   shared: Partial<StoredState>;
-  /** The time after which something changes by time alone. Undefined if nothing does. */
+  /** The time after which something changes without news. Undefined if nothing does. */
   waitMs: number | undefined;
 }
 
@@ -199,7 +199,7 @@ function begin(next: Draft, stage: keyof Rhythms, monotonicMs: number): boolean 
   return true;
 }
 
-/** Returns what would become of an object that is not stored yet. Changes nothing. */
+/** Returns the result for an object that is not stored yet. Changes nothing. */
 export function previewObject(
   { memory: { decider } }: Round,
   object: ConfigObject,
@@ -222,7 +222,7 @@ export function countsFor(
   return standing.connected === 0 ? undefined : limiterCounts(standing);
 }
 
-/** Waits a moment until objects that are reachable again are the newest. */
+/** Waits a moment until objects that are reachable again are up to date. */
 function followCut(
   next: Draft,
   before: World,
@@ -239,7 +239,7 @@ function followCut(
   else if (next.caughtUpMs !== undefined && monotonicMs >= next.caughtUpMs) {
     next.caughtUpMs = undefined;
     next.isCutOff = false;
-    // Old objects may have made this replica forget a stored spec that others serve.
+    // Because of old objects, this replica may have dropped a stored spec that others serve.
     join(next, next.world.kept ?? []);
     if (isKnown(next.world)) ask(next, 'snapshots', monotonicMs);
   }
@@ -253,7 +253,7 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
   next.memory.board.clear();
 }
 
-/** Returns whether objects, specs that others stored, and policy are known. Nothing is decided before. */
+/** Returns whether objects, specs that others stored, and policy are known. No decision is made before. */
 function isKnown({ objects, kept, policy }: World): boolean {
   return objects !== undefined && kept !== undefined && policy !== undefined;
 }
@@ -269,7 +269,7 @@ function snapshotsMayDiffer(
   return isKnown(world) && (isNews || isOverrideDue || isPatienceOver);
 }
 
-/** Returns whether statuses may differ. They follow from other changes of objects once these are decided on. */
+/** Returns whether statuses may differ. Other changes of objects affect them only after a decision. */
 function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: RoundState): boolean {
   const isNews = (part: keyof World): boolean => world[part] !== before[part];
   const isStatusShown = isNews('objects') && !isNews('edits');
@@ -346,8 +346,7 @@ function persist(next: Draft, uids: Iterable<string>): void {
 }
 
 /**
- * Returns whether the object was read earlier than the stored spec. A decision that knew the generation has forgotten its spec
- * for good.
+ * Returns whether the object was read earlier than the stored spec. A decision that knew the generation has dropped its spec for good.
  */
 function isBehind({ decision, kept }: Draft, uid: string, generation: number): boolean {
   const known = kept.get(uid);
@@ -397,8 +396,8 @@ function isHeld(next: Draft, decision: ClusterDecision): boolean {
 }
 
 /**
- * Returns whether to wait for specs. A starting replica may find a rejected object whose spec in force was not stored before all
- * replicas that knew it ended or were disconnected. One of them may still return. Nothing is decided before.
+ * Returns whether to wait for specs. A starting replica may find a rejected object whose spec in force was not stored before all replicas
+ * that knew it ended or were disconnected. One of them may still return. Until then, no decision is made.
  */
 function awaitsSpecs(
   next: Draft,
@@ -481,7 +480,7 @@ function reportRemoved(
   outcome.shared.removed = removals.objects;
 }
 
-/** Returns the wait until something changes by time alone. Work that is due is already requested. */
+/** Returns the wait until something changes without news. Work that is due has already been requested. */
 function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | undefined {
   const { snapshots, statuses, fleets } = round.rhythms;
   const none = Number.POSITIVE_INFINITY;

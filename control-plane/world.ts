@@ -6,24 +6,23 @@ import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 
 /**
- * The information of a replica that it does not decide itself. It is immutable: news makes another world, which shares all
- * unchanged values. A reader stores a world, and compares its parts with those of the next. A part is undefined before it is
- * known.
+ * The information of a replica that it does not decide itself. It is immutable: news creates another world, which shares all unchanged
+ * values. A reader stores a world, and compares its parts with those of the next world. A part is undefined before it is known.
  */
 export interface World {
   /** The objects of this control plane, by uid. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
   /** Counts changes of objects, other than the status writes of this process. */
   readonly edits: number;
-  /** Objects that belong to this control plane no longer, while their statuses still name it. */
+  /** Objects that no longer belong to this control plane, while their statuses still name it. */
   readonly left: readonly ConfigObject[];
   /** Access to fleets, the last owners of domains, and the schemas. */
   readonly policy: Policy | undefined;
   /** Specs that outlived other processes, by uid. */
   readonly kept: ReadonlyMap<string, LastAcceptedSpec> | undefined;
-  /** Deleted objects, as they are stored for the next leader. */
+  /** Deleted objects that are stored for the next leader. */
   readonly removed: readonly RemovedObject[] | undefined;
-  /** The reports of all living replicas, beginning with this one's. */
+  /** The reports of all living replicas, beginning with the report of this one. */
   readonly reports: readonly ReplicaReport[];
   /** The limiters that are expected in each fleet. */
   readonly expectations: ReadonlyMap<string, FleetExpectation> | undefined;
@@ -33,13 +32,13 @@ export interface World {
   readonly confirmed: ReadonlySet<string> | undefined;
   /** Fleets whose snapshot is longer than the default limit of a gRPC client. */
   readonly oversize: ReadonlySet<string>;
-  /** Counts status writes that are to be decided anew: the object had changed, or the pause after a rejection is over. */
+  /** Counts status writes that need a new decision: the object had changed, or the pause after a rejection is over. */
   readonly setbacks: number;
-  /** True if this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */
+  /** Whether this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */
   readonly leads: boolean;
-  /** True if the watch of objects has failed. */
+  /** Whether the watch of objects has failed. */
   readonly isWatchCut: boolean;
-  /** True if renewals of the replica's Lease object get no answer. A watch over a dead connection reports nothing for minutes. */
+  /** Whether renewals of the replica's Lease object get no answer. A watch over a dead connection reports nothing for minutes. */
   readonly isLeaseCut: boolean;
 }
 
@@ -66,12 +65,12 @@ export function mayBeStale({ isWatchCut, isLeaseCut }: World): boolean {
   return isWatchCut || isLeaseCut;
 }
 
-/** Takes the parts that are new. */
+/** Adopts the parts that are new. */
 export type UpdateWorld = (news: Partial<World>) => void;
 
 /** The values of a replica that must outlive its process. */
 export interface StoredState {
-  /** Specs that stay in force, by uid. Replicas other than the leader store only newer ones. */
+  /** Specs that stay in force, by uid. Replicas other than the leader store only newer specs. */
   readonly kept: ReadonlyMap<string, StoredSpec>;
   /** The newest decision of a leader. Undefined if it may be older than the objects of the API server. */
   readonly decision: ClusterDecision | undefined;

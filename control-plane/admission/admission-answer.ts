@@ -1,6 +1,6 @@
 /**
- * Reviews an object before it is stored, with the same functions that decide about stored ones. Reads and answers the
- * AdmissionReview of `admission.k8s.io/v1`.
+ * Reviews an object before it is stored, with the same functions that decide about stored objects. Reads and answers the AdmissionReview
+ * of `admission.k8s.io/v1`.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -21,16 +21,16 @@ import type { ObjectPreview } from '../reconcile/decide.ts';
 import type { InForce, Rejection } from '../reconcile/rejections.ts';
 import type { ReadRules } from '../reconcile/spec-reading.ts';
 
-/** The knowledge of this replica, for reviews. */
+/** The information of this replica that reviews need. */
 export interface AdmissionView {
-  /** Undefined if the object has a class, namespace or labels that are not served here. */
+  /** Returns undefined if the object has a class, namespace or labels that are not served here. */
   config(object: ApiObject): Reading<ConfigObject> | undefined;
-  /** The same of a RateLimitOverride. */
+  /** Does the same for a RateLimitOverride. */
   override(object: ApiObject): Reading<ConfigObject> | undefined;
-  /** Undefined if the object is not in the namespace of the fleets. */
+  /** Returns undefined if the object is not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
   preview(object: ConfigObject): Pick<ObjectPreview, 'rejection'> & Partial<ObjectPreview>;
-  /** Limiters of the fleet that can never obey all rules as they are set, one for each different answer. */
+  /** Limiters of the fleet that can never apply all rules with their settings, one for each different answer. */
   limited(fleet: string): readonly LimiterReport[];
   /** Returns whether all objects are known. */
   isListed(): boolean;
@@ -38,12 +38,12 @@ export interface AdmissionView {
   mergeDomains: boolean;
 }
 
-/** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
+/** Chosen: the maximum size of rules. Their review takes at most a nanosecond per byte. This is the size of about 800 typical rules. */
 const maxReviewWork = 50_000_000;
 
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
-/** Judges only a change of the spec. Changes of labels, finalizers and status, and deletions, always pass. */
+/** Judges only changes of the spec. Changes of labels, finalizers and status always pass, and so do deletions. */
 export function admissionAnswer(
   { resource, subResource = '', object, oldObject }: AdmissionRequest,
   view: AdmissionView,
@@ -84,7 +84,7 @@ function previewText({ generation, without }: InForce): string {
   return `it would be served without ${without.length === 1 ? 'it' : 'them'}`;
 }
 
-/** Returns whether newer schemas might make another answer. */
+/** Returns whether newer schemas could change the answer. */
 export function isDoubtful({ resource, object }: AdmissionRequest, view: AdmissionView): boolean {
   if (object == null || resource.group !== group) return false;
   const isConfig = resource.resource === plural;
@@ -97,7 +97,7 @@ function refused(reason: RejectionReason, message: string): AdmissionAnswer {
   return { allowed: false, reason, message };
 }
 
-/** The problems for which limiters would reject the object once it is served, according to their settings. */
+/** Returns the problems for which limiters would reject the object once it is served, because of their settings. */
 function rejectionsOf(source: RuleSource, limited: readonly LimiterReport[]): string[] {
   const found: string[] = [];
   for (const { name, ruleSupport: support } of limited) {
@@ -123,10 +123,10 @@ function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: Admi
   return [...rejectionsOf(source, limited), ...review];
 }
 
-/** The same findings as in `weir check`, without those that depend on other objects or on the setup of limiters. */
+/** Returns the findings of `weir check`, without those that depend on other objects or on the setup of limiters. */
 function reviewOf(source: RuleSource, mergeDomains: boolean): string[] {
   const unreported = new Set<RuleWarning['code']>(
-    // A manifest states a limit of 0 explicitly. A merged domain has names of limits in other objects.
+    // A manifest states a limit of 0 explicitly. In a merged domain, other objects may name limits.
     mergeDomains ? ['limit-of-zero', 'replaces-nothing', 'replaces-unlimited'] : ['limit-of-zero'],
   );
   return reviewSources([source])
@@ -185,7 +185,7 @@ export function readReview(body: Uint8Array): AdmissionRequest | { problem: stri
   return { problem: `not an AdmissionReview: ${issue?.path.join('.')}: ${issue?.message}` };
 }
 
-/** The body of the answer. `reason` of a rejection becomes that of the error that kubectl prints. */
+/** The body of the answer. The `reason` of a rejection becomes the reason of the error that kubectl prints. */
 export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
   const response = answer.allowed
     ? { uid, allowed: true, warnings: answer.warnings }
@@ -202,11 +202,11 @@ export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
   return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response });
 }
 
-/** Longer warnings may be cut ("Dynamic Admission Control", Response): 256 characters each, 4,096 in all. */
+/** Longer warnings may be cut ("Dynamic Admission Control", Response): 256 characters each, 4,096 in total. */
 const longestWarning = 256;
 const maxWarnings = 15;
 
-/** Bounds the texts as the API server does. A character that cannot be printed would lose the whole warning. */
+/** Bounds the texts as the API server does. With an unprintable character, the whole warning would be lost. */
 export function boundedWarnings(texts: readonly string[]): string[] {
   const shown = texts.length <= maxWarnings ? texts : texts.slice(0, maxWarnings - 1);
   const rest = texts.length - shown.length;

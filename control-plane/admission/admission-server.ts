@@ -1,4 +1,4 @@
-/** The listener of the ValidatingWebhookConfiguration: `POST /validate`, over TLS, asked by the API server. It changes nothing. */
+/** The listener for the ValidatingWebhookConfiguration: the API server calls `POST /validate` over TLS. It changes nothing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
@@ -15,19 +15,19 @@ import { ReviewLine } from './review-line.ts';
 export interface AdmissionServerOptions extends Telemetry {
   files: TlsFiles;
   answer(request: AdmissionRequest): Promise<AdmissionAnswer>;
-  /** Bounds on its connections, and on their memory. */
+  /** Bounds on the listener's connections and on their memory. */
   connections: HttpConnectionsOptions;
   clock: Clock;
   timers: Timers;
   /** The interval at which files are checked. Defaults to 5 s. */
   reloadIntervalMs?: number;
-  /** The time that requests may take at shutdown before they are cut. */
+  /** How long requests may continue at shutdown before they are cut. */
   closeGraceMs: number;
 }
 
-/** Chosen: the API server accepts requests of 3 MiB, and stores 1.5 MiB. A review has an object and the one before. */
+/** Chosen: the API server accepts requests of 3 MiB, and stores 1.5 MiB. A review contains an object and its previous version. */
 const maxBodyBytes = 8 * 1024 * 1024;
-/** Chosen: far above the time for a body within a cluster. */
+/** Chosen: far longer than a body takes within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
 const reportedMs = 1_000;
@@ -98,7 +98,7 @@ class AdmissionDesk {
     );
   }
 
-  /** Logs the remaining rejections. */
+  /** Logs rejections that were not logged yet. */
   close(): void {
     this.#refusals.close();
     this.#unread.close();

@@ -1,14 +1,16 @@
-/** Reviews with complete bodies that wait to be answered, one at a time. Addresses take turns. */
+/** The queue of reviews with complete bodies, which are answered one at a time. Addresses take turns. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestMemory } from '../../process/http/http-connection.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { FairQueue } from '../../process/time/loop-turns.ts';
 
-/** Chosen: an API server with more unanswered reviews than this gives up on them before their turn. */
+/** Chosen: an API server with more unanswered reviews than this gives up on them before their turn comes. */
 const maxWaiting = 64;
 
-/** `turn`: the work was done. `shed`: the review made room for others, so its caller needs an answer. `gone`: its caller left. */
+/**
+ * `turn`: the work was done. `shed`: the review was dropped in favor of others, so its caller needs an answer. `gone`: its caller left.
+ */
 export type LineEnd = 'turn' | 'shed' | 'gone';
 
 export interface WaitingCall {
@@ -33,7 +35,7 @@ export class ReviewLine {
     this.#timers = timers;
   }
 
-  /** Does the work at its turn, and then pauses for as long as the work took, so that limiters are served meanwhile. */
+  /** Does the work when its turn comes, and then pauses for as long as the work took, so that limiters are served meanwhile. */
   async take(call: WaitingCall, bufferedBytes: number, work: () => Promise<void>): Promise<LineEnd> {
     const end = await this.#wait(call, bufferedBytes);
     if (end !== 'turn') return end;
@@ -66,7 +68,7 @@ export class ReviewLine {
       response.once('close', leave);
       this.#waiting.add(entry);
       memory.giveUp = () => entry.end('shed');
-      // Holding this memory may end some review, possibly this one.
+      // Holding this memory may end another review, or this one.
       memory.hold(bufferedBytes);
       if (this.#waiting.size > maxWaiting) this.#waiting.shed()?.end('shed');
       this.#next();

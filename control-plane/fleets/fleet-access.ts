@@ -1,6 +1,6 @@
 /**
- * Decides which namespaces may use a fleet, from its RateLimitFleet and the labels of namespaces, and finds the mistakes in
- * these. Pure.
+ * Decides which namespaces may use a fleet, from its RateLimitFleet and the labels of namespaces. Also finds mistakes in these access
+ * rules. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
@@ -10,9 +10,9 @@ import { type LabelSelector, type Labels, parseLabelSelector } from '../source/l
 
 /** The cluster's namespaces, as far as they are known. */
 export interface KnownNamespaces {
-  /** Labels by name of the namespace. Undefined while they are unknown. */
+  /** Labels by the name of the namespace. Undefined while they are unknown. */
   labels: ReadonlyMap<string, Labels> | undefined;
-  /** Why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
+  /** The reason why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
   outage: string | undefined;
 }
 
@@ -25,12 +25,12 @@ const staysServed = 'limiters keep their rules and get no new ones';
 export interface AccessReading {
   access: FleetAccess | { unknown: string };
   problem: FleetProblem | undefined;
-  /** The facts from which it was made. */
+  /** The facts from which the result was computed. */
   facts: Facts;
 }
 
 interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
-  /** Namespaces that the labels select. Undefined if there is no selector, or if they are unknown. */
+  /** Namespaces that the labels select. Undefined if there is no selector, or if the namespaces are unknown. */
   names: readonly string[] | undefined;
   outage: string | undefined;
 }
@@ -40,8 +40,8 @@ export function selectsNamespaces({ spec }: FleetObject): boolean {
 }
 
 /**
- * Reads the access rules of a fleet. If they cannot be read, or depend on something unknown, `before` stays in force for the
- * same fleet. The same value is returned as long as nothing has changed.
+ * Reads the access rules of a fleet. If they cannot be read, or depend on unknown facts, `before` stays in force for the same fleet.
+ * Returns the same value as long as nothing has changed.
  */
 export function readAccess(
   fleet: FleetObject,
@@ -75,7 +75,7 @@ export function readAccess(
   return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
 }
 
-/** Returns the problems of the object alone, regardless of namespaces. */
+/** Returns the problems of the object itself, independent of namespaces. */
 export function accessProblem(fleet: FleetObject): string | undefined {
   return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
 }
@@ -89,7 +89,7 @@ function namespacesUnknown(outage: string): Fault {
   return { reason: 'NamespacesUnknown', message };
 }
 
-/** Without a fault, namespaces will be read soon. */
+/** If there is no fault, namespaces will be read soon. */
 function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
   const why = fault?.message ?? 'the control plane has not read the labels of namespaces yet';
   const isUnknown = before === undefined || 'unknown' in before.access;
@@ -120,7 +120,7 @@ function selectorText({ matchLabels = {}, matchExpressions = [] }: NamespaceSele
   return [...pairs, ...others].join(',');
 }
 
-/** A sign of the selectors' language in a key makes it none, instead of another selector. */
+/** A key that contains an operator of the selector language is invalid, instead of being another selector. */
 function keyText(key: string): string {
   return key.replace(/[\s=!(),<>]/g, '?');
 }

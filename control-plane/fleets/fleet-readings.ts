@@ -4,7 +4,7 @@ import type { ApiObject } from '../kubernetes/reflector.ts';
 import type { Endpoint, FleetExpectation, FleetObject } from '../model/fleet-object.ts';
 import { fleetSpecModel, fleetStatusModel } from '../model/object-models.ts';
 
-/** The API server holds specs to their schema; one of another version may have more. */
+/** The API server validates specs against its schema. A schema of another version may have more fields. */
 export function readFleet({
   metadata,
   ...fields
@@ -52,7 +52,7 @@ function endpointOf({ addresses, conditions, targetRef, hostname }: z.infer<type
   };
 }
 
-/** Joins all slices of a Service. A pod with addresses of both families is in two of them. */
+/** Joins all slices of a Service. A pod with addresses of both IP families is in two slices. */
 export function joinedEndpoints(slices: Iterable<readonly Endpoint[]>): Endpoint[] {
   const joined = new Map<string, Endpoint>();
   for (const endpoint of [...slices].flat()) {

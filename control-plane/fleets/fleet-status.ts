@@ -1,4 +1,4 @@
-/** The status of a RateLimitFleet: counts, and the limiters that reject rules; the counts that no object carries. */
+/** The status of a RateLimitFleet: counts, including those that no object contains, and the limiters that reject rules. */
 import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
@@ -10,9 +10,9 @@ import type { LimiterView } from '../reconcile/limiter-view.ts';
 export interface FleetFacts {
   fleet: FleetObject;
   limiters: FleetRollout;
-  /** The newest snapshot; undefined: nothing is served to the fleet. */
+  /** The newest snapshot. Undefined: nothing is served to the fleet. */
   newest: (FirstSnapshot & { version: string }) | undefined;
-  /** The problem with who may use it. */
+  /** The problem with the fleet's access rules. */
   problem?: FleetProblem | undefined;
   /** The status that was written last. */
   previous: FleetStatus | undefined;
@@ -22,15 +22,15 @@ export interface FleetFacts {
 type FleetCondition = FleetStatus['conditions'][number];
 type Finding = ReturnType<typeof newCondition<FleetCondition['type']>>;
 
-/** Chosen: a length for people; `/snapshot` has the whole text. */
+/** Chosen: a length for people. `/snapshot` has the whole text. */
 const longestWords = 1_000;
 const longestProblem = 8_000;
 const namesShown = 5;
 
-/** Returns the status, which follows from the arguments alone: the same facts a second later give the same status. */
+/** Returns the status, which depends only on the arguments: the same facts a second later give the same status. */
 export function fleetStatus(facts: FleetFacts): FleetStatus {
   const { fleet, limiters, newest, problem, previous, nowMs } = facts;
-  // Without a snapshot, no limiter lacks anything.
+  // Without a snapshot, every limiter is up to date.
   const standing = limiters.of(newest ?? { number: 0, ms: 0, needs: noCapabilities });
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);
@@ -52,7 +52,7 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
   };
 }
 
-/** Returns the statuses of fleets that have to be written. */
+/** Returns the statuses of fleets that must be written. */
 export function fleetStatuses(
   followed: readonly FollowedFleet[],
   { limiters, ledger, nowMs }: { limiters: LimiterView; ledger: VersionLedger; nowMs: number },
@@ -71,7 +71,7 @@ export function sameFleetStatus(a: FleetStatus | undefined, b: FleetStatus | und
 
 type RolloutProgress = ReturnType<FleetRollout['of']>;
 
-/** A limiter that went away with the newest rules is expected, and its current rules are unknown. */
+/** A disconnected limiter that had the newest rules is expected, and its current rules are unknown. */
 function awayButCurrent({ total, connected, away }: RolloutProgress): number {
   return total - connected - away.count;
 }

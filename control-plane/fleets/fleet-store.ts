@@ -1,6 +1,6 @@
 /**
- * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces if a fleet
- * needs them. It watches them, creates missing fleets and writes statuses.
+ * The RateLimitFleets in the control plane's namespace, the endpoints of their Services, and the labels of namespaces if a fleet needs
+ * them. The store watches them, creates missing fleets and writes statuses.
  */
 
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -32,7 +32,7 @@ import { sameFleetStatus } from './fleet-status.ts';
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** Services (`namespace/name`) by fleet. An object is created for each fleet that has none. */
+  /** Services (`namespace/name`) by fleet. The store creates an object for each of these fleets that has none. */
   services: ReadonlyMap<string, readonly string[]>;
   /** Returns whether this process leads. */
   mayWrite(): boolean;
@@ -56,7 +56,7 @@ interface Outage {
   isRejection: boolean;
 }
 
-/** Chosen: the wait before a write that the API server rejected is tried again. */
+/** Chosen: the wait before a rejected write is tried again. */
 const pauseAfterRejectionMs = 30_000;
 
 export class FleetStore {
@@ -68,13 +68,13 @@ export class FleetStore {
   readonly #slicesRejected = new Map<string, string>();
   /** The watch of namespaces. Undefined while no fleet needs labels. */
   #namespaces: ResourceWatch<Labels> | undefined;
-  /** Why namespaces cannot be watched now. */
+  /** The reason why namespaces cannot be watched now. */
   #namespacesOutage: Outage | undefined;
   /** Accesses by fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
   #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
-  /** Names of fleets with something to write. */
+  /** Names of fleets with pending writes. */
   readonly #due = new Set<string>();
   /** Statuses to write, by fleet. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
@@ -122,7 +122,7 @@ export class FleetStore {
     this.#fleets.start();
   }
 
-  /** Called when this process starts or stops to lead. */
+  /** Called when this process starts or stops leading. */
   leadChanged(): void {
     this.#statuses.clear();
     this.#due.clear();
@@ -131,7 +131,7 @@ export class FleetStore {
     this.#createMissing();
   }
 
-  /** The fleets, each with its newest status: as the watch shows it, or as this process wrote it since. */
+  /** The fleets, each with its newest status: as the watch shows it, or as this process has written it since. */
   get fleets(): readonly FleetObject[] {
     return [...this.#fleets.items.values()].map((fleet) => this.#writer.writes.look(fleet).known);
   }
@@ -144,7 +144,7 @@ export class FleetStore {
     });
   }
 
-  /** The access rules of all fleets. Undefined while they are unknown. Each change gives another value. */
+  /** The access rules of all fleets. Undefined while they are unknown. The value is replaced with each change. */
   get accesses(): FleetAccesses | undefined {
     return this.#reported.accesses;
   }
@@ -168,8 +168,8 @@ export class FleetStore {
   }
 
   /**
-   * Writes a status soon, and again after failures, unless a newer one replaces it, or another writer has changed the object
-   * since `fleet`. In that case the watch shows the change, and the due writes follow from it.
+   * Writes a status soon, and again after failures, unless a newer status replaces it, or another writer has changed the object since
+   * `fleet`. In the latter case, the watch shows the change, and new writes follow from it.
    */
   writeStatus(fleet: FleetObject, status: FleetStatus): void {
     if (!this.#writer.writes.mayWrite(fleet)) return;
@@ -213,7 +213,7 @@ export class FleetStore {
     else this.#options.changed();
   }
 
-  /** Without the definition there are no fleets. Without the right to read them, they are unknown, and nothing is decided before. */
+  /** Without the definition, there are no fleets. Without the right to read fleets, they are unknown, and decisions wait. */
   #fleetsFailed(failure: Outage | undefined): void {
     if (failure?.status === 404 && this.#reported.accesses === undefined) this.#reportAccesses(new Map());
   }
@@ -346,7 +346,7 @@ export class FleetStore {
     return name;
   }
 
-  /** Returns undefined if the write is done, or not needed any more. */
+  /** Returns undefined if the write is done, or no longer needed. */
   async #write(name: string): Promise<ApiError | undefined> {
     try {
       if (this.#has(name)) await this.#writeStatus(name);
@@ -374,7 +374,7 @@ export class FleetStore {
     this.#options.shown();
   }
 
-  /** Another writer may have created it first. Then it stays unchanged. */
+  /** Another writer may have created the object first. It then stays unchanged. */
   async #create(name: string): Promise<void> {
     const [service] = this.#options.services.get(name) ?? [];
     if (service === undefined) return;

@@ -1,4 +1,4 @@
-/** `/v1` of the control plane, and who may use it. It shows data and changes nothing: changes are made with objects. */
+/** `/v1` of the control plane, and its access rules. It only shows data: changes are made with objects. */
 import { hostname } from 'node:os';
 import { ApiGuard, type ApiRejection } from '../../process/http/api-guard.ts';
 import type { ApiRoute } from '../../process/http/api-route.ts';

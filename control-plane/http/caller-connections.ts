@@ -11,9 +11,9 @@ import { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 
-/** Chosen: the bound of each port, far above what API servers, probes, scrapers and operators open. */
+/** Chosen: the bound of each port, far above the number of connections that API servers, probes, scrapers and operators open. */
 const maxConnections = 1_000;
-/** Chosen: the bound of all ports together, a twelfth of the memory that the chart allows, and eight of the largest reviews. */
+/** Chosen: the bound of all ports together, which is a twelfth of the memory that the chart allows, and eight of the largest reviews. */
 const maxBufferedBytes = 64 * 1024 * 1024;
 
 export interface CallerConnectionsOptions extends Telemetry {

@@ -10,7 +10,7 @@ import type { ClusterDecision } from '../model/decision.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import { answerSnapshot } from './snapshot-page.ts';
 
-/** The part of prom-client's registry that is needed. */
+/** The part of prom-client's registry that the listener needs. */
 export interface MetricsText {
   readonly contentType: string;
   metrics(): Promise<string>;
@@ -24,9 +24,9 @@ export interface ControlPlaneListenerOptions {
   api?: ApiRouter | undefined;
   /** Bounds on its connections. Undefined if they are not bounded. */
   connections?: HttpConnectionsOptions | undefined;
-  /** The time that requests may take at shutdown before they are cut. */
+  /** How long requests may continue at shutdown before they are cut. */
   closeGraceMs: number;
-  /** Called when a request was answered with 500, or cut, because something threw. */
+  /** Called when a request was answered with 500, or cut, because of an exception. */
   onFault(error: unknown): void;
 }
 
@@ -49,7 +49,7 @@ export function createControlPlaneListener(options: ControlPlaneListenerOptions)
   });
 }
 
-/** Paths for programs that may know the listener by any name: probes and metrics. The API and the console check the name themselves. */
+/** Paths for programs that may use any name for the listener: probes and metrics. The API and the console check the name themselves. */
 const openPaths: readonly (string | undefined)[] = ['/healthz', '/readyz', '/metrics'];
 
 function admit(
@@ -105,7 +105,7 @@ async function answerMetrics(
   response.end(text);
 }
 
-/** The parts that have to be there before limiters are sent to this replica, with the words that explain what is missing. */
+/** The parts that must be complete before limiters are sent to this replica, and the words that explain what is missing. */
 const parts = {
   source: 'the first complete list of RateLimitConfigs is not read yet',
   xds: 'the xDS listener is not open',
@@ -114,13 +114,13 @@ const parts = {
 export type ReadinessPart = keyof typeof parts;
 
 interface ReadinessView {
-  /** Reasons why the replica is not ready, as sentences. Empty if it is. */
+  /** The reasons why the replica is not ready, as sentences. Empty if it is ready. */
   readonly missing: readonly string[];
 }
 
 /**
- * Whether the replica is ready. A part that is ready stays ready. If a source is unreachable later, the replica remains ready,
- * because it serves what it has.
+ * Whether the replica is ready. A part that was ready once stays ready. If a source becomes unreachable later, the replica remains ready,
+ * because it serves the known rules.
  */
 export class Readiness implements ReadinessView {
   readonly #unread: () => readonly string[];
@@ -146,13 +146,13 @@ export class Readiness implements ReadinessView {
     this.#waitingFor.delete(part);
   }
 
-  /** Makes the replica unready for good, because the process is ending. */
+  /** Makes the replica unready permanently, because the process is ending. */
   drain(): void {
     this.#isDraining = true;
   }
 }
 
-/** The data of `/snapshot`, read at every request. Nothing that it returns changes afterwards. */
+/** The data of `/snapshot`, read at every request. The returned values never change. */
 export interface ControlPlaneView {
   /** The name of this replica. */
   readonly replica: string;
@@ -160,11 +160,11 @@ export interface ControlPlaneView {
   readonly className: string;
   /** The controller name in statuses. Undefined if statuses stay in memory. */
   readonly controllerName: string | undefined;
-  /** The replica that leads, as far as this one knows. */
+  /** The replica that leads, as far as this replica knows. */
   leader(): string | undefined;
   /** The current decision. Undefined before the first complete list. */
   decision(): ClusterDecision | undefined;
-  /** Returns why nothing is served, as sentences. Empty if something is. */
+  /** Returns the reasons why nothing is served, as sentences. Empty if rules are served. */
   missing(): readonly string[];
   /** The reports of all living replicas, including this one. */
   reports(): readonly ReplicaReport[];

@@ -11,7 +11,7 @@ export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | '
   nowMs(): number;
 }
 
-/** Chosen: for more, use `kubectl get rlo`, or one domain after the other. */
+/** Chosen: for more overrides, use `kubectl get rlo`, or request one domain after the other. */
 const maxListed = 10_000;
 
 export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
@@ -43,12 +43,12 @@ export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
   ];
 }
 
-/** The domain of an object. If the object cannot be read, the domain that its spec names. */
+/** Returns the domain of an object. If the object cannot be read, returns the domain in its spec. */
 function domainIn({ served, object }: ObjectOutcome): string {
   return served?.domain ?? textIn(object, 'domain') ?? '';
 }
 
-/** Returns the row of one override: of the served one, or else of the one in the spec, with the words of the conditions in its status. */
+/** Returns the row of one override: from the served override, or else from the spec, with the texts of the conditions in its status. */
 function overrideRow(
   { object, accepted, served, override: reported }: ObjectOutcome,
   status: ConfigStatus | undefined,

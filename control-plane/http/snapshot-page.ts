@@ -16,7 +16,7 @@ import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/
 import { servedTo } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
-/** Yields one JSON document with one entry for each line, so that it is written in slices. */
+/** Yields one JSON document, with a line for each entry, so that it can be written in slices. */
 function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
   const leader = view.leader() ?? null;
   const { replica, className, controllerName = null } = view;
@@ -111,7 +111,7 @@ function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Cleans names and messages from outside, so that no part of them moves a terminal's cursor, fakes a line or reverses text. */
+/** Cleans external names and messages, so that they cannot move a terminal's cursor, fake a line or reverse text. */
 function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     if (character === '\n') return '\\n';
@@ -147,7 +147,7 @@ function acceptedFormat(accept: string): 'json' | 'text' {
   return namesJson ? 'json' : 'text';
 }
 
-/** One fleet. Its rows are made while they are read, so that a page is written in slices. */
+/** A fleet. Its rows are created while they are read, so that a page can be written in slices. */
 export interface FleetPage {
   /** The totals of the following rows; `version` is null before the first complete list. */
   head: { fleet: string; version: string | null; rules: number; bytes: number };
@@ -156,7 +156,7 @@ export interface FleetPage {
   objects: Iterable<ObjectRow>;
 }
 
-/** The snapshot that limiters of a fleet without objects get. */
+/** The snapshot for limiters of a fleet without objects. */
 const nothing = fleetSnapshot('', []);
 
 interface Fleet {
@@ -168,7 +168,7 @@ interface Fleet {
 /** The default fleet of manifests. */
 const defaultFleet = 'default';
 
-/** Returns fleets by name; `wanted` selects one. An object for which nothing is served is listed with the fleet that it names. */
+/** Returns fleets by name; `wanted` selects one. An object of which nothing is served is listed in the fleet that it names. */
 export function fleetPages(view: ControlPlaneView, wanted?: string): readonly FleetPage[] {
   const decision = view.decision();
   return gatherFleets(decision, view)
@@ -194,7 +194,7 @@ function gatherFleets(decision: ClusterDecision | undefined, view: ControlPlaneV
   return [...fleets.values()];
 }
 
-/** Reads the fleet of an unchecked `spec`. Values that cannot be read count as not written. */
+/** Reads the fleet of an unchecked `spec`. Values that cannot be read count as not set. */
 function askedFleet(spec: unknown): string {
   const asked = (spec as { fleet?: unknown } | null | undefined)?.fleet;
   return typeof asked === 'string' && asked !== '' ? asked : defaultFleet;
@@ -267,12 +267,12 @@ export interface LimiterRow {
   replica: string;
   isWeir: boolean;
   capabilities: Capabilities;
-  /** Whether it does not support all rules of the fleet, and gets others. */
+  /** Whether the limiter does not support all rules of the fleet, and gets others. */
   isTooOld: boolean;
   connectedSince: string;
   /** Null if it has accepted nothing. */
   acceptedVersion: string | null;
-  /** True if the accepted version is the served one. */
+  /** Whether the accepted version is the served version. */
   isCurrent: boolean;
   refusal: { version: string; message: string } | null;
 }
@@ -283,11 +283,11 @@ export interface ObjectRow {
   accepted: { status: boolean; reason: string; message: string };
   served:
     | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'needs'> & {
-        /** The generation that limiters with fewer capabilities get. Null: none, or the same. */
+        /** The generation for limiters with fewer capabilities. Null: none, or the same one. */
         fallbackGeneration: number | null;
       })
     | null;
-  /** Null before its first status was made. */
+  /** Null before the first status of the object. */
   programmed: { status: string; reason: string; message: string } | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The `/v1` pages of the control plane: fleets with their limiters, objects with their standing, and the errors of limiters in
- * their own words.
+ * The `/v1` pages of the control plane: fleets with their limiters, objects with their statuses, and the errors in the limiters' own
+ * words.
  */
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
@@ -30,7 +30,7 @@ export function statusRoutes(parts: StatusRoutesParts): ApiRoute[] {
   ];
 }
 
-/** An entry a line, so that it is written in slices. */
+/** One line for each entry, so that the list can be written in slices. */
 function* listLines(name: string, rows: Iterable<object>): Generator<string> {
   yield `{${JSON.stringify(name)}:[`;
   let separator = '';
@@ -84,7 +84,7 @@ function limiterJson(
     /** The version that was sent, but neither accepted nor rejected yet. */
     sent: sentVersion ?? null,
     isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
-    /** Whether it does not support all rules of the fleet, and gets others. */
+    /** Whether the limiter does not support all rules of the fleet, and gets others. */
     isTooOld: own !== served,
     refusal: refusal ?? null,
     capabilities,
@@ -117,7 +117,7 @@ function objectJson(
   };
 }
 
-/** Returns a field of what is served, or else of the object, which may be anything. */
+/** Returns a field of the served spec, or else of the object's spec, which may have any form. */
 function textOf({ served, object: { spec } }: ObjectOutcome, field: 'domain' | 'fleet'): string | null {
   const value = served?.[field] ?? (spec as Record<string, unknown> | null | undefined)?.[field];
   return typeof value === 'string' && value !== '' ? value : field === 'fleet' ? 'default' : null;

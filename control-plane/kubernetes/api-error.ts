@@ -1,4 +1,4 @@
-/** The failure of a request to the Kubernetes API, with or without an answer of the server. */
+/** The failure of a request to the Kubernetes API, with or without an answer from the server. */
 import { systemErrorReason } from '../../process/log/error-text.ts';
 
 export interface ApiErrorOptions {
@@ -11,7 +11,7 @@ export interface ApiErrorOptions {
 
 export class ApiError extends Error {
   override readonly name = 'ApiError';
-  /** The HTTP status, also of an ERROR event in a watch; 0 when there was no answer. */
+  /** The HTTP status, also for an ERROR event in a watch; 0 if there was no answer. */
   readonly status: number;
   /**
    * The server's reason: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, `Expired`. Empty if it gave none. Without an
@@ -59,7 +59,7 @@ export function isRejection(error: unknown): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }
 
-/** Makes the error for a rejected request from the server's Status object. `body` may be anything, such as the page of a proxy. */
+/** Creates the error for a rejected request from the server's Status object. `body` may be anything, such as an error page of a proxy. */
 export function refusal(options: {
   status: number;
   body: string;
@@ -84,7 +84,7 @@ export function watchError(object: unknown, request: string): ApiError {
   return new ApiError({ status: code, reason, message: `${request}: ${text}` });
 }
 
-/** Makes the error for a missing answer. `server`: the server that did not answer. */
+/** Creates the error for a missing answer. `server`: the server that did not answer. */
 export function unreachable(server: string, cause: unknown): ApiError {
   return new ApiError({
     status: 0,
@@ -94,7 +94,7 @@ export function unreachable(server: string, cause: unknown): ApiError {
   });
 }
 
-/** An answer of another kind than requested; a proxy may have given it. */
+/** The answer does not have the requested form; a proxy may have sent it. */
 export function unreadable(message: string, cause?: unknown): ApiError {
   return new ApiError({ status: 0, reason: 'Unreadable', message, cause });
 }
@@ -117,7 +117,7 @@ function statusFields(value: unknown): { code: number; reason: string; message: 
   };
 }
 
-/** Returns a bounded line, so that no page fills the log. */
+/** Returns a single line of bounded length, so that no page fills the log. */
 function firstLine(body: string): string {
   const line = body.trim().split('\n', 1)[0] ?? '';
   return line.length > 200 ? `${line.slice(0, 200)}...` : line;

@@ -1,4 +1,4 @@
-/** The address of the Kubernetes API and the credentials for it. The library runs log-in plugins. */
+/** The address of the Kubernetes API and the credentials for it. The Kubernetes library runs login plugins. */
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -9,7 +9,7 @@ import { readDocument } from '../../rules/yaml/document.ts';
 export interface KubernetesConfigOptions {
   /** KUBECONFIG: paths separated by `:`. Missing files are skipped. Empty if it is not set. */
   kubeconfig?: string | undefined;
-  /** The context of the files that counts instead of `current-context`. */
+  /** The context to use instead of the `current-context` in the files. */
   context?: string | undefined;
   /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which every pod has. */
   serviceHost?: string | undefined;
@@ -20,14 +20,14 @@ export interface KubernetesConfigOptions {
   serviceAccountFolder?: string;
 }
 
-/** The configuration has no access to the Kubernetes API, or it cannot be read. */
+/** The configuration does not define access to the Kubernetes API, or it cannot be read. */
 export class KubernetesConfigError extends Error {
   override readonly name = 'KubernetesConfigError';
 }
 
 const defaultServiceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** The first that is there: KUBECONFIG, the pod's service account, `~/.kube/config`. Throws a KubernetesConfigError. */
+/** Uses the first configuration that exists: KUBECONFIG, the pod's service account, `~/.kube/config`. Throws a KubernetesConfigError. */
 export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConfig {
   const paths = (options.kubeconfig ?? '').split(':').filter((path) => path !== '');
   if (paths.length > 0) return fromFiles(paths, `KUBECONFIG=${options.kubeconfig}`, options.context);
@@ -64,19 +64,19 @@ function readFile(path: string): KubeConfig {
   try {
     const document = readDocument(readFileSync(path, 'utf8'), 'typed');
     if ('offset' in document || document.hasMore) throw new Error('no YAML, or several documents');
-    // The library also reads JSON, which it cannot interpret differently.
+    // The library also reads JSON, with the same meaning.
     config.loadFromString(JSON.stringify(document.value));
     addTokenFiles(config, document.value);
     config.makePathsAbsolute(dirname(path));
   } catch (error) {
-    // The reader's own message may quote the file, and so a password.
+    // The parser's message may quote the file, and with it a password.
     const reason = isSystemError(error) ? systemErrorReason(error) : 'not a kubeconfig file';
     throw new KubernetesConfigError(`${path}: ${reason}`);
   }
   return config;
 }
 
-/** The library knows a user's `tokenFile` only as an authProvider; as there, it counts when there is no token. */
+/** The library supports a user's `tokenFile` only as an authProvider. As there, it is used if there is no token. */
 function addTokenFiles(config: KubeConfig, document: unknown): void {
   const entries = (document as { users?: { name?: unknown; user?: { tokenFile?: unknown } }[] }).users ?? [];
   for (const { name, user } of entries) {
@@ -110,7 +110,7 @@ function checkContext(config: KubeConfig, { what, name }: { what: string; name: 
   }
 }
 
-/** The token is read again once a minute by the library, since Kubernetes replaces it. */
+/** The library reads the token again once a minute, because Kubernetes replaces it. */
 function fromServiceAccount(options: KubernetesConfigOptions): KubeConfig | undefined {
   const { serviceHost, servicePort, serviceAccountFolder = defaultServiceAccountFolder } = options;
   const tokenFile = join(serviceAccountFolder, 'token');

@@ -20,7 +20,7 @@ import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
 
 export interface KubernetesClientOptions {
   config: KubeConfig;
-  /** The `User-Agent`. Audit logs show it, and it is the field manager of writes that name none. */
+  /** The `User-Agent`. Audit logs show it, and it is the field manager of writes that specify none. */
   userAgent: string;
   /** The timeout of one request. Defaults to 30,000. */
   timeoutMs?: number;
@@ -29,7 +29,7 @@ export interface KubernetesClientOptions {
   denied?: KubernetesApi['denied'];
 }
 
-/** Chosen: the time for which a connection may be silent before TCP probes the other side. */
+/** Chosen: how long a connection may be silent before TCP probes the other side. */
 const keepAliveProbeMs = 15_000;
 
 export class KubernetesClient implements KubernetesApi {
@@ -98,7 +98,7 @@ export class KubernetesClient implements KubernetesApi {
     this.#agent.destroy();
   }
 
-  /** A signal that ends the request when its time is up or the caller wishes so. */
+  /** A signal that ends the request at its timeout or when the caller requests it. */
   #timeoutOf({ signal, timeoutMs = this.#timeoutMs }: ApiRequest): { signal: AbortSignal; end(): void } {
     const controller = new AbortController();
     const abort = (reason: string, message: string) =>
@@ -114,7 +114,7 @@ export class KubernetesClient implements KubernetesApi {
     return { signal: controller.signal, end };
   }
 
-  /** Waits for the start of a successful answer. A rejection is read and thrown. */
+  /** Waits for the start of a successful answer. Reads a rejection and throws it. */
   async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = await this.#options(request, body);
@@ -160,7 +160,7 @@ export class KubernetesClient implements KubernetesApi {
       await this.#config.applyToHTTPSOptions(login);
       return login;
     } catch (error) {
-      // The parser may quote the output of a log-in plugin that it did not understand.
+      // The parser may quote the output of a login plugin that it could not parse.
       const reason = isSystemError(error)
         ? `${systemErrorReason(error)} (${(error as NodeJS.ErrnoException).path ?? ''})`
         : error instanceof SyntaxError
@@ -200,7 +200,7 @@ export class KubernetesClient implements KubernetesApi {
       signal.addEventListener('abort', onAbort, { once: true });
       request.once('close', () => signal.removeEventListener('abort', onAbort));
       request.on('error', (error) => {
-        // Node also reports a connection that is reset within the answer here. The reader of the answer notices it as well.
+        // Node also reports here that a connection was reset within the answer. The reader of the answer notices this as well.
         if (isAnswered) return;
         if (signal.aborted) reject(signal.reason);
         else if (request.reusedSocket && mayRepeat(attempt, error)) {
@@ -239,12 +239,14 @@ interface Attempt {
   isSecondAttempt: boolean;
 }
 
-/** Returns headers with the length. Node sends none for the body of a DELETE, and the server then reads its bytes as the next request. */
+/**
+ * Returns headers with the length. Node sends no length for the body of a DELETE, and the server then reads the body as the next request.
+ */
 function bodyHeaders({ contentType = 'application/json' }: ApiRequest, body: string): OutgoingHttpHeaders {
   return { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) };
 }
 
-/** A kept connection may have been ended by the server just as the request went out; what creates is never repeated. */
+/** The server may end an idle connection just when the request is sent. Requests that create objects are never repeated. */
 function mayRepeat({ request, isSecondAttempt }: Attempt, error: Error): boolean {
   const code = systemErrorCode(error);
   return !isSecondAttempt && request.method !== 'POST' && (code === 'ECONNRESET' || code === 'EPIPE');
@@ -262,7 +264,7 @@ function parse(body: string, request: string): unknown {
   }
 }
 
-/** Splits the answer of a watch into lines of JSON. A line may arrive in many pieces, and a piece may hold many lines. */
+/** Splits the answer of a watch into lines of JSON. A line may arrive in many pieces, and a piece may contain many lines. */
 export class WatchLines {
   readonly #maxBytes: number;
   #pieces: Buffer[] = [];
@@ -273,7 +275,7 @@ export class WatchLines {
     this.#maxBytes = maxBytes;
   }
 
-  /** The values of the lines that `chunk` completes. Throws a SyntaxError or a RangeError. */
+  /** Returns the values of the lines that `chunk` completes. Throws a SyntaxError or a RangeError. */
   *push(chunk: Buffer): Generator<unknown> {
     let start = 0;
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {

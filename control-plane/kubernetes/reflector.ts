@@ -1,10 +1,10 @@
-/** A kind of object of the API: what the server says of it, in pages of a list and events of a watch, and what to ask next. */
+/** Follows the objects of one kind in the API: what the server reports in pages of a list and events of a watch, and the next request. */
 import type { Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import type { WatchStream } from './api.ts';
 import { type ApiError, unreadable, watchError } from './api-error.ts';
 
-/** A kind of object, and where it is looked for. */
+/** A kind of object, and where to look for it. */
 export interface WatchedResource {
   /** The API group. Empty for the core group. */
   group: string;
@@ -32,7 +32,7 @@ export function resourceText({ group, version, plural }: WatchedResource): strin
   return `${plural} of ${group === '' ? version : `${group}/${version}`}`;
 }
 
-/** The fields of every object of the API, as far as they are needed here. */
+/** The fields of every object of the API that are needed here. */
 export interface ApiObject {
   metadata: {
     name: string;
@@ -45,7 +45,7 @@ export interface ApiObject {
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
-    /** The writers of fields, and their last times. `subresource` exists for the status. */
+    /** The writers of fields, and the times of their last writes. `subresource` is set for the status. */
     managedFields?: { manager?: string; subresource?: string; time?: string }[];
   };
   [field: string]: unknown;
@@ -56,15 +56,15 @@ export function apiObjectKey({ metadata: { namespace, name } }: ApiObject): stri
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
-/** One answer to a list request. */
+/** An answer to a list request. */
 export interface ListPage {
   resourceVersion: string;
-  /** The start of the next page. Empty if this is the last one. */
+  /** The start of the next page. Empty for the last page. */
   continueToken: string;
   objects: ApiObject[];
 }
 
-/** Returns undefined for a value that is not a list. It must never be read as an empty one. */
+/** Returns undefined for a value that is not a list. Such a value must never be read as an empty list. */
 export function parseListPage(value: unknown): ListPage | undefined {
   const { kind, metadata, items } = fields(value);
   const { resourceVersion, continue: continueToken = '' } = fields(metadata);
@@ -76,7 +76,7 @@ export function parseListPage(value: unknown): ListPage | undefined {
   return { resourceVersion, continueToken, objects };
 }
 
-/** One line of a watch's answer. `object` is a Status for `ERROR`, and has no name for `BOOKMARK`. */
+/** A line of a watch's answer. `object` is a Status for `ERROR`, and has no name for `BOOKMARK`. */
 export type WatchEvent = ProgressEvent | { type: 'ERROR'; status: unknown };
 
 /** An event after which the watch continues. */
@@ -119,16 +119,16 @@ function fields(value: unknown): Record<string, unknown> {
 export interface FollowedWatch {
   stream: WatchStream;
   timers: Timers;
-  /** The silence after which the watch ends regularly. Possibly nothing happened, or the other side is gone without notice. */
+  /** The time without events after which the watch ends regularly. Either nothing happened, or the other side is gone without notice. */
   idleTimeoutMs: number;
   /** The request, for messages. */
   request: string;
-  /** Receives events in order, those that arrived together in one call. Never called without events. */
+  /** Receives events in order, with one call for events that arrived together. Never called without events. */
   receive(events: readonly ProgressEvent[]): void;
 }
 
 /**
- * Settles when the watch has ended and its connection is free: with undefined for a regular end, or else with the error. Never
+ * Settles when the watch has ended and its connection is free: with undefined for a regular end, and otherwise with the error. Never
  * rejects.
  */
 export async function readWatch(options: FollowedWatch): Promise<ApiError | undefined> {
@@ -168,21 +168,21 @@ function eventsOf(
   return { events, error: undefined };
 }
 
-/** The next step of the owner. */
+/** The next step that the owner performs. */
 export type ReflectorStep =
   | { do: 'list'; limit: number | undefined; continueToken: string | undefined }
   | { do: 'watch'; resourceVersion: string }
   | { do: 'wait'; delayMs: number };
 
 export interface ReflectorOptions<T> {
-  /** Returns the part of an object to store, or why it cannot be read. In that case the stored part stays. */
+  /** Returns the part of an object to store, or the reason why it cannot be read. In the latter case, the stored part stays. */
   read(object: ApiObject): Reading<T>;
   skipped(key: string, reason: string): void;
   /** A number from 0 to below 1. */
   random(): number;
   /** The number of objects in a page. */
   pageSize: number;
-  /** The maximum first wait after a failure. Each further failure doubles it, up to `maxDelayMs`. */
+  /** The maximum of the first wait after a failure. Each further failure doubles it, up to `maxDelayMs`. */
   firstDelayMs: number;
   maxDelayMs: number;
 }
@@ -196,14 +196,14 @@ export interface WatchEnd {
   lastedMs: number;
 }
 
-/** Chosen: a watch that lives this long is not a failure, regardless of its end. */
+/** Chosen: a watch that lasts this long is not a failure, regardless of how it ends. */
 const usefulMs = 5_000;
 
 /** Chosen: the number of times that a watch is resumed after the server rejects or interrupts it, before all objects are listed again. */
 const resumesBeforeList = 3;
 
 /**
- * Keeps a copy of the objects of one kind by a list and a watch that goes on where the list ended:
+ * Keeps a copy of the objects of one kind by a list, and a watch that continues where the list ended:
  *
  *              ┌─┐ page, and more to come
  *       start  v │     last page              410 Gone
@@ -213,10 +213,9 @@ const resumesBeforeList = 3;
  *               waiting ─────────────┘ v
  *                  due   due        waiting
  *
- * A lost watch goes on at the version of the last event, so that nothing is missed or sent twice; what is kept stays
- * meanwhile. A new list replaces the copy when its last page is in, never before. Pure: the owner asks the server and
- * waits. A list is always the newest state (no `resourceVersion`): one from a server's cache might be older than what
- * is kept.
+ * A lost watch continues at the version of the last event, so that nothing is missed or sent twice. The copy stays meanwhile. A new list
+ * replaces the copy when its last page is in, never before. Pure: the owner asks the server and waits. A list is always the newest state
+ * (no `resourceVersion`): one from a server's cache might be older than what is kept.
  */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
@@ -229,7 +228,7 @@ export class Reflector<T> {
   #pageSize: number | undefined;
   #failures = 0;
   #hasReceived = false;
-  /** The watch under way goes on where a list ended, not where another watch did. */
+  /** The current watch continues where a list ended, not where another watch ended. */
   #isFirstWatch = false;
 
   constructor(options: ReflectorOptions<T>) {
@@ -252,7 +251,7 @@ export class Reflector<T> {
     return this.#next();
   }
 
-  /** `isComplete`: whether this was the last page, and `items` are those of the list. */
+  /** `isComplete`: whether this was the last page. `items` are the items of the list. */
   pageListed({ resourceVersion, continueToken, objects }: ListPage): {
     isComplete: boolean;
     step: ReflectorStep;
@@ -271,7 +270,7 @@ export class Reflector<T> {
     return { isComplete: true, step: this.#next() };
   }
 
-  /** A list whose pages became too old while they were fetched is asked for in one piece. */
+  /** If the pages of a list became too old while they were fetched, the list is requested in one piece. */
   listFailed(error: ApiError): ReflectorStep {
     this.#leave('listing');
     this.#listed = new Map();
@@ -353,12 +352,12 @@ export class Reflector<T> {
   }
 }
 
-/** The server will not resume this watch; 429 asks for patience only. */
+/** The server will not resume this watch. A 429 only asks to wait. */
 function isRefused(error: ApiError | undefined): boolean {
   return error !== undefined && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 
-/** A server that is away says nothing about the version asked for. */
+/** An unreachable server says nothing about the requested version. */
 function isAnswered(error: ApiError | undefined): boolean {
   return error?.reason !== 'Unreachable' && error?.reason !== 'Timeout' && error?.status !== 429;
 }

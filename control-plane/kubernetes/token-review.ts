@@ -12,7 +12,7 @@ interface TokenReview {
   };
 }
 
-/** Chosen: a limiter waits for its rules in this time. */
+/** Chosen: a limiter waits this long for its rules. */
 const timeoutMs = 10_000;
 
 /** The field of a token that is bound to a pod, as projected tokens are. */
@@ -25,7 +25,7 @@ export interface TokenUser {
   podUid?: string;
 }
 
-/** The user, or why the token belongs to no user. Rejects with an ApiError if the server gives no answer. */
+/** Returns the user, or the reason why the token belongs to no user. Rejects with an ApiError if the server does not answer. */
 export async function reviewToken(
   client: Pick<KubernetesApi, 'request'>,
   { token, audience }: { token: string; audience: string },
@@ -49,7 +49,7 @@ export async function reviewToken(
   return { user: name, ...(podUid === undefined ? {} : { podUid }) };
 }
 
-/** Repeats a request without an answer, because a kept connection may have ended just then. The request creates nothing. */
+/** Repeats a request without an answer, because an idle connection may have ended just then. The request creates nothing. */
 async function twice(client: Pick<KubernetesApi, 'request'>, request: ApiRequest): Promise<TokenReview> {
   try {
     return await client.request<TokenReview>(request);

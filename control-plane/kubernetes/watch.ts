@@ -16,19 +16,19 @@ import {
   type WatchedResource,
 } from './reflector.ts';
 
-/** Chosen: a watch that the server has left open for this time works, even without changes of its kind. A bookmark may take a minute. */
+/** Chosen: a watch that the server has left open for this time works, even if its kind does not change. A bookmark may take a minute. */
 const trustedMs = 5_000;
-/** Chosen: a server that has just started may deny rights for a moment that it then grants. */
+/** Chosen: a server that has just started may briefly deny rights that it grants later. */
 const attemptsUntilSettled = 3;
 
 /**
- * Decides which consecutive failures to report. It reports an outage once, when it begins. It reports it again if it became a
- * rejection that waiting does not end (401, 403, 404) and that occurred several times in a row. An API server that has just
- * started knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. Pure.
+ * Decides which consecutive failures to report. It reports an outage once, when it begins. It reports the outage again if it became a
+ * rejection that waiting does not end (401, 403, 404), and that occurred several times in a row. An API server that has just started
+ * knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. Pure.
  */
 export class WatchOutage {
   readonly #deniedPatienceMs: number;
-  /** The time since which there are only 401 and 403. */
+  /** The time since which all failures were 401 or 403. */
   #deniedSinceMs: number | undefined;
   #reported: string | undefined;
   #refusal: string | undefined;
@@ -71,14 +71,14 @@ export class WatchOutage {
 }
 
 export interface WatchListener {
-  /** The first complete list is in. */
+  /** The first complete list has arrived. */
   listed(): void;
-  /** Called when `items` changed after that: once for each event, and once for each later list. */
+  /** Called when `items` has changed after that: once for each event, and once for each later list. */
   changed(): void;
   /** Called once for an outage, or once more if it became a rejection. `items` stay unchanged. */
   unreachable(reason: string, status: number): void;
   reachable(): void;
-  /** Called when the API server starts or stops to answer with 401 or 403 in a way that may pass by itself. */
+  /** Called when the API server starts or stops to answer with 401 or 403 in a way that may pass on its own. */
   doubtful?(isDoubtful: boolean): void;
   /** An object that cannot be read. Its last readable version stays in use. */
   skipped(key: string, reason: string): void;
@@ -89,11 +89,11 @@ export interface ResourceWatchOptions<T> {
   resource: WatchedResource;
   /** The labels of the objects: `team=a,stage!=dev`. Empty or undefined for all objects. */
   labelSelector?: string | undefined;
-  /** Returns the part of an object to store. The rest is forgotten. */
+  /** Returns the part of an object to store. The rest is dropped. */
   read(object: ApiObject): Reading<T>;
   /**
-   * Called with the object in `items`, now and before: after every event, and after a list for each object of both lists. Returns
-   * whether to call `changed` for the event. If it is missing, `changed` is called for all.
+   * Called with the object in `items` before and after the change: after every event, and after a list for each object of both lists.
+   * Returns whether to call `changed` for the event. If it is missing, `changed` is called for all events.
    */
   itemShown?(now: T | undefined, before: T | undefined): boolean;
   listener: WatchListener;
@@ -115,9 +115,9 @@ export interface WatchLimits {
    * matching or not, the server sends a bookmark about once a minute.
    */
   idleTimeoutMs: number;
-  /** The time after which the server should end a watch, or up to twice that, so that watches are spread over servers. */
+  /** The time after which the server should end a watch, or up to twice that time, so that watches are spread over servers. */
   watchSeconds: number;
-  /** The time for which 401 and 403 may repeat before they are reported. */
+  /** How long 401 and 403 may repeat before they are reported. */
   deniedPatienceMs: number;
 }
 
@@ -145,7 +145,7 @@ export class ResourceWatch<T> {
   #isListed = false;
   #isDoubtful = false;
   readonly #denied: DeniedAccess;
-  /** The outage ends with the first event, or after `trustedMs`: the server opens watches and breaks them off. */
+  /** The outage ends with the first event, or after `trustedMs`, because the server may open watches and break them off. */
   #waitsForEvent = false;
 
   constructor(options: ResourceWatchOptions<T>) {
@@ -175,7 +175,7 @@ export class ResourceWatch<T> {
     this.#running = this.#run();
   }
 
-  /** Settles when nothing is running any more. */
+  /** Settles when no request is in progress. */
   async close(): Promise<void> {
     this.#abort.abort();
     await this.#running;
@@ -346,7 +346,7 @@ export class ResourceWatch<T> {
   }
 }
 
-/** The server's words name the permission that is missing; of a kind it does not know they say nothing. */
+/** The server's message names the missing permission. For an unknown kind, it contains nothing useful. */
 function reasonText(error: ApiError, resource: WatchedResource): string {
   if (error.status !== 404) return error.message;
   return `the Kubernetes API has no ${resourceText(resource)}: is the CustomResourceDefinition installed?`;

@@ -1,4 +1,4 @@
-/** A RateLimitConfig or RateLimitOverride and its status, as all parts pass them around. */
+/** A RateLimitConfig or RateLimitOverride with its status, in the form that all parts use. */
 import {
   kind as configKind,
   plural as configPlural,
@@ -6,13 +6,13 @@ import {
   overridePlural,
 } from '../../rules/language/kinds.ts';
 
-/** An object as its source has it. Immutable: a change of the object is a new value. */
+/** An object in the form of its source. Immutable: a change of the object creates a new value. */
 export interface ConfigObject {
   /** The kind. Missing for a RateLimitConfig. */
   kind?: typeof overrideKind | undefined;
   namespace: string;
   name: string;
-  /** Constant for an object from its creation to its deletion. */
+  /** Constant from the creation of the object to its deletion. */
   uid: string;
   /** Grows with every change of `spec`. */
   generation: number;
@@ -22,11 +22,11 @@ export interface ConfigObject {
   editedMs?: number;
   /** The `resourceVersion` of the API. Undefined if the source has none. */
   resourceVersion?: string;
-  /** The last writer of the status other than a control plane, by its managed fields. Undefined if there is none. */
+  /** The last writer of the status that is not a control plane, according to the object's managed fields. Undefined if there is none. */
   statusManager?: string;
   /** The unchecked value. */
   spec: unknown;
-  /** The readable parts of the leader's last status. Undefined before the first one. */
+  /** The readable parts of the leader's last status. Undefined before the first status. */
   status: ConfigStatus | undefined;
 }
 
@@ -38,8 +38,8 @@ export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; pl
 }
 
 /**
- * Returns `namespace/name`, or `override/namespace/name` for a RateLimitOverride. Messages, resources and reports use this name
- * of an object. No part of it has a slash.
+ * Returns `namespace/name`, or `override/namespace/name` for a RateLimitOverride. Messages, resources and reports use this name. No part
+ * of it contains a slash.
  */
 export function objectKey({
   kind,
@@ -70,20 +70,23 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The `status` of either kind, in the words of the API. */
+/** The `status` of both kinds, with the field names of the API. */
 export interface ConfigStatus {
-  /** The generation that this status speaks of. */
+  /** The generation that this status describes. */
   observedGeneration: number;
-  /** The `<namespace>/<LEASE_NAME>` of the control plane that wrote it. Missing once that has left the object to others. */
+  /**
+   * The `<namespace>/<LEASE_NAME>` of the control plane that wrote the status. Missing once that control plane has left the object to
+   * others.
+   */
   controllerName?: string;
-  /** The domain and fleet that the object was last accepted for. Both are missing if it never was. */
+  /** The domain and fleet for which the object was last accepted. Both are missing if it never was. */
   domain?: string;
   fleet?: string;
   /** The number of its served rules on all levels. */
   rules?: number;
-  /** The hash of its rules as limiters get them. Missing while none are served. */
+  /** The hash of its rules in the form that limiters get. Missing while none are served. */
   servedVersion?: string;
-  /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
+  /** The served generation. It is older than `observedGeneration` while the newer one is not accepted. */
   servedGeneration?: number;
   /** For a RateLimitConfig: the number of overrides in force in its domain. Missing if there are none. */
   overrides?: number;
@@ -106,10 +109,12 @@ export interface Condition {
   observedGeneration: number;
 }
 
-/** `Supported` exists only while it is False: a limiter of the fleet ignores fields that only this project's limiters support. */
+/** `Supported` exists only while it is False: a limiter of the fleet ignores fields that only Weir's limiters support. */
 export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
 
-/** Returns whether another control plane than the one of this name wrote it; one of a version that knew no names is no other. */
+/**
+ * Returns whether a control plane with another name wrote the status. A status of a version without names does not count as another's.
+ */
 export function isOfOther(status: ConfigStatus | undefined, controllerName: string | undefined): boolean {
   return status?.controllerName !== undefined && status.controllerName !== controllerName;
 }

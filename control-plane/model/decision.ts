@@ -4,9 +4,9 @@ import type { FleetSnapshot } from './fleet-snapshot.ts';
 import type { NewerFields } from './newer-fields.ts';
 import type { Reason, RejectionReason } from './reasons.ts';
 
-/** The outcome of all objects: what limiters are served, and the status of each object. */
+/** The result for all objects: the rules for limiters, and the status of each object. */
 export interface ClusterDecision {
-  /** Snapshots by fleet, only for fleets that get rules of an object. */
+  /** Snapshots by fleet, only for fleets that get rules from an object. */
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** One outcome for each object, by uid. */
   outcomes: ReadonlyMap<string, ObjectOutcome>;
@@ -14,11 +14,11 @@ export interface ClusterDecision {
   holders: ReadonlyMap<string, readonly string[]>;
   /** The number of served overrides by `domainKey`. Missing if there are none anywhere. */
   overrides?: ReadonlyMap<string, number>;
-  /** The outcome of fields of a newer CRD. Missing: there are none. */
+  /** The outcome of fields of a newer CRD. Missing if there are none. */
   newerFields?: NewerFields;
   /**
-   * The time when the decision changes by time alone: the next end of an override, in milliseconds since 1970. Missing if it does
-   * not.
+   * The time at which the decision changes without news: the next end of an override, in milliseconds since 1970. Missing if there is
+   * none.
    */
   dueMs?: number | undefined;
 }
@@ -28,7 +28,7 @@ export interface ObjectOutcome {
   accepted: Acceptance;
   /** The rules that limiters get for the object. Undefined if there are none. */
   served: ServedConfig | undefined;
-  /** The text of an override with a readable spec. */
+  /** The description of an override with a readable spec. */
   override?: OverrideText | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface OverrideText {
   effect: string;
   /** The end in milliseconds since 1970. Undefined if it has no end of its own, or if the end is unknown here. */
   endsMs: number | undefined;
-  /** Notes for its owner, although it is served. */
+  /** Notes for the owner of a served object. */
   notes: readonly string[];
 }
 
@@ -56,25 +56,24 @@ export interface ServedConfig {
   domain: string;
   /** The served generation. Older than `object.generation` while the newer one is not accepted. */
   generation: number;
-  /** The spec that it was read from, without fields of a newer CRD. */
+  /** The spec from which it was read, without fields of a newer CRD. */
   spec: unknown;
-  /** Fields of a newer CRD that are left out although they do not hold their default. Missing if there are none. */
+  /** Fields of a newer CRD that are left out although they do not have their default. Missing if there are none. */
   without?: readonly string[];
   /** The hash of the object's own rules, regardless of merging. */
   hash: string;
   /** The bytes that `hash` is computed from. */
   bytes: Uint8Array;
-  /** The name of the resource in the fleet's snapshot that holds the rules. */
+  /** The name of the resource in the fleet's snapshot that contains the rules. */
   resource: string;
   /** The number of rules on all levels. */
   rules: number;
-  /** Fields in use that only this project's limiters support, as manifests spell them: `valueToMetric`. */
+  /** Fields in use that only Weir's limiters support, in the spelling of manifests: `valueToMetric`. */
   ownFields: readonly string[];
   /** The capabilities that a limiter needs for these rules. */
   needs: Capabilities;
   /**
-   * The generation that other limiters get, if they support it. Undefined if they get nothing, or if every limiter supports these
-   * rules.
+   * The generation that other limiters get, if they support it. Undefined if they get nothing, or if every limiter supports these rules.
    */
   fallback: FallbackSpec | undefined;
 }
@@ -88,9 +87,9 @@ export interface SpecGeneration {
   spec: unknown;
 }
 
-/** The last spec of an object that was accepted: it stays in force while a newer one is not. */
+/** The last spec of an object that was accepted. It stays in force while a newer one is not accepted. */
 export interface LastAcceptedSpec extends SpecGeneration {
-  /** An earlier generation that was accepted and needs less, if there is one: see `fallbacksOf`. */
+  /** An earlier accepted generation that needs fewer capabilities, if there is one: see `fallbacksOf`. */
   fallback?: SpecGeneration | undefined;
 }
 
@@ -113,7 +112,7 @@ export function domainKey({ fleet, domain }: { fleet: string; domain: string }):
   return `${fleet}/${domain}`;
 }
 
-/** The number of free domains that are held for their last owners. */
+/** The number of free domains that are reserved for their last owners. */
 export function heldDomains(records: DomainRecords = new Map()): number {
   return [...records.values()].filter(({ heldUntilMs }) => heldUntilMs !== undefined).length;
 }

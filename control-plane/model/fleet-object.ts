@@ -1,4 +1,4 @@
-/** A RateLimitFleet, and the limiters that it says should be connected. */
+/** A RateLimitFleet, and the limiters that it expects to be connected. */
 import type { FleetSpec, FleetStatusModel } from './object-models.ts';
 import type { Reason } from './reasons.ts';
 
@@ -6,7 +6,7 @@ export type FleetStatus = FleetStatusModel;
 
 /** A fleet object. It is immutable: a change of the object is a new value. */
 export interface FleetObject {
-  /** The fleet's. */
+  /** The uid of the fleet object. */
   name: string;
   uid: string;
   generation: number;
@@ -24,20 +24,20 @@ export interface FleetProblem {
   meanwhile: string;
 }
 
-/** A RateLimitFleet, and what its next status follows from. */
+/** A RateLimitFleet, and the facts that determine its next status. */
 export interface FollowedFleet {
   object: FleetObject;
-  /** The status that the object has once everything that is due is written. */
+  /** The status that the object has once all pending writes are done. */
   written: FleetStatus | undefined;
   /** The problem with its access rules, or with its expected limiters. */
   problem: FleetProblem | undefined;
 }
 
-/** One address behind a Service, or several of one pod. */
+/** An address behind a Service, or several addresses of one pod. */
 export interface Endpoint {
-  /** A key that is constant over its life: the uid of the pod, or else the address. */
+  /** A key that never changes: the uid of the pod, or else the address. */
   key: string;
-  /** The pod's name, else the first address. */
+  /** The pod's name, or else its first address. */
   name: string;
   podUid: string | undefined;
   addresses: readonly string[];
@@ -45,12 +45,12 @@ export interface Endpoint {
   isTerminating: boolean;
 }
 
-/** The limiters that should apply the rules of a fleet, beside the connected ones. */
+/** The limiters that should apply the rules of a fleet, in addition to the connected ones. */
 export interface FleetExpectation {
   count: number | undefined;
   /** Undefined if there is no Service, or if its endpoints are not known yet. */
   endpoints: readonly Endpoint[] | undefined;
-  /** The time for which a disconnected limiter stays expected. */
+  /** How long a disconnected limiter stays expected. */
   graceMs: number;
   /** Whether only connected limiters count. */
   ignoresDisconnected: boolean;

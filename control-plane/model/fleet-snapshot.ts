@@ -1,21 +1,21 @@
-/** The rules that a fleet gets, and the known state of its limiters. */
+/** The rules of a fleet, and the known state of its limiters. */
 import { createHash } from 'node:crypto';
 import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 
 export interface Resource {
-  /** The name in errors of limiters: `namespace/name`, or the domain if it is merged. */
+  /** The name in errors of limiters: `namespace/name`, or the domain for a merged resource. */
   name: string;
   domain: string;
   /** A `ratelimit.config.ratelimit.v3.RateLimitConfig`, encoded. */
   bytes: Uint8Array;
   /** The hash of `bytes`: 16 hexadecimal digits. */
   hash: string;
-  /** The capabilities that a limiter needs for it. Others get something else: see `resourceFor`. */
+  /** The capabilities that a limiter needs for it. Other limiters get something else: see `resourceFor`. */
   needs: Capabilities;
-  /** The resource that other limiters get, if they support it. Undefined if they get nothing of it. */
+  /** The resource that other limiters get, if they support it. Undefined if they get nothing instead. */
   fallback?: Resource;
-  /** The resources that it is merged from. Each has a fallback of its own. */
+  /** The resources that it was merged from. Each of them has its own fallback. */
   parts?: readonly Resource[];
 }
 
@@ -40,7 +40,7 @@ export function fleetSnapshot(fleet: string, resources: readonly Resource[]): Fl
   return { fleet, version: versionOf(sorted), resources: sorted };
 }
 
-/** The version of resources in the order of their names. */
+/** Returns the version of resources that are in the order of their names. */
 export function versionOf(sorted: readonly { name: string; hash: string }[]): string {
   return versionOfText(sorted.map(versionLine).join(''));
 }
@@ -49,12 +49,12 @@ export function versionLine({ name, hash }: { name: string; hash: string }): str
   return `${name}\0${hash}\n`;
 }
 
-/** The version of concatenated `versionLine`s in the order of the names. */
+/** Returns the version of concatenated `versionLine`s that are in the order of the names. */
 export function versionOfText(lines: string): string {
   return hashOf(lines);
 }
 
-/** The version of the snapshot with these resources: versions by names. */
+/** Returns the version of the snapshot with these resources, given as versions by names. */
 export function versionOfResources(versions: ReadonlyMap<string, string>): string {
   const names = [...versions.keys()].sort();
   return versionOf(names.map((name) => ({ name, hash: versions.get(name)! })));
@@ -65,20 +65,20 @@ export const versionOfNothing = versionOf([]);
 
 /** The known state of one limiter: one stream to one replica of the control plane. */
 export interface LimiterReport {
-  /** An id that is different for every stream of every replica. */
+  /** An id that differs for every stream of every replica. */
   id: string;
-  /** An id that is different for every process of Weir's limiter, and the same over its streams. Undefined for other limiters. */
+  /** An id that differs for every limiter process of Weir, and that is the same for all its streams. Undefined for other limiters. */
   instance: string | undefined;
   /** A readable name: the name of the pod, or else node id and address. */
   name: string;
   fleet: string;
   /** The uid of its pod, from the API server's review of its token. */
   podUid?: string | undefined;
-  /** The IP address that it is connected from; undefined where a replica of before does not say it. */
+  /** The IP address from which it is connected. Undefined if an older replica does not report it. */
   address?: string | undefined;
   /** Whether it supports Weir's own fields. */
   isWeir: boolean;
-  /** Whether its counters have the Go service's keys, in which two of them could meet. */
+  /** Whether its counters have the Go service's keys, which can be equal for two counters. */
   countsCompatibly: boolean;
   /** The parts of rules that it can never apply with its settings. Undefined if it does not report them. */
   ruleSupport?: RuleSupport | undefined;
@@ -86,11 +86,11 @@ export interface LimiterReport {
   capabilities: Capabilities;
   /** The time in milliseconds since 1970. */
   connectedMs: number;
-  /** The version of the snapshot that it has in force as a whole, as far as it reported one. */
+  /** The version of the snapshot that it has in force as a whole, as far as it has reported one. */
   acceptedVersion: string | undefined;
-  /** The version that it was sent and has not answered. Either may be in force. */
+  /** The version that it was sent and has not answered. Either of these versions may be in force. */
   sentVersion?: string | undefined;
-  /** The newest snapshot that it rejected; undefined once it has accepted a later one. */
+  /** The newest snapshot that it rejected. Undefined once it has accepted a later one. */
   refusal: SnapshotNack | undefined;
 }
 
@@ -101,13 +101,13 @@ export interface SnapshotNack {
   resources?: readonly RejectedResource[] | undefined;
 }
 
-/** A resource by its name, and why its rules are not in force. */
+/** The name of a resource, and the reason why its rules are not in force. */
 export interface RejectedResource {
   name: string;
   message: string;
 }
 
-/** Returns an identity that is constant over the streams of one limiter, as far as known. A name may contain an address with its port. */
+/** Returns an identity that is constant across the streams of a limiter, as far as known. A name may contain an address with its port. */
 export function limiterIdentity({ fleet, instance, name }: LimiterReport): string {
   return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
 }

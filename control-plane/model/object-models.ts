@@ -16,7 +16,7 @@ const serviceModel = z
   })
   .meta({ description: 'The Service whose endpoints are the limiters.' });
 
-/** The CRD reports this for new objects, and the control plane for objects that are older than the rule of the CRD. */
+/** The CRD reports this for new objects. The control plane reports it for objects that are older than this rule of the CRD. */
 export const selectorValuesProblem = 'values are needed with In and NotIn, and with nothing else';
 
 const labelValue = z
@@ -103,7 +103,7 @@ const domainEntryModel = z
 
 export type DomainEntry = z.infer<typeof domainEntryModel>;
 
-/** The default is longer than a limiter takes to reconnect to another replica. */
+/** The default is longer than the time that a limiter takes to reconnect to another replica. */
 export const defaultGraceSeconds = 30;
 
 /** The model of `spec` of a fleet. */
@@ -150,7 +150,7 @@ export type FleetSpec = z.infer<typeof fleetSpecModel>;
 export const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
-/** The values that this version writes. The CRD accepts any others, so that a newer control plane can write with an older CRD. */
+/** The values that this version writes. The CRD accepts all values, so that a newer control plane can write with an older CRD. */
 export const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
 
 export const conditionModel = z
@@ -212,7 +212,7 @@ export const fleetStatusModel = z
 
 export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
 
-/** The model of `status`, for the CRD and for anyone who reads one back. */
+/** The model of `status`, for the CRD and for programs that read a status. */
 export const statusModel = z
   .object({
     observedGeneration: count('The generation that this status describes.'),

@@ -1,6 +1,6 @@
 /**
- * One row for each reason that the control plane reports, named after the observed fact. To add a reason, add its row and the code
- * that observes the fact. Metrics, events, admission and docs/status.md follow from the row.
+ * A row for each reason that the control plane reports. The reasons are named after the observed fact. To add a reason, add its row and
+ * the code that observes the fact. Metrics, events, admission and docs/status.md follow from the row.
  */
 import type { Condition } from './config-object.ts';
 
@@ -11,21 +11,21 @@ export interface ReasonRow {
   status: Condition['status'];
   /** The meaning of its message, for docs/status.md. */
   text: string;
-  /** The type of its Kubernetes event. Missing: it is temporary and has no event. */
+  /** The type of its Kubernetes event. Missing: the reason is temporary and has no event. */
   event?: 'Normal' | 'Warning';
-  /** Present if an object with this reason is not accepted. */
+  /** Set if an object with this reason is not accepted. */
   rejects?: {
     /** The kind of object, for the metrics. */
     kind: 'RateLimitConfig' | 'RateLimitOverride' | 'both';
     /**
-     * The answer of admission: this HTTP status, or a warning. It warns if the reason depends on other objects and may change
+     * The answer of admission: this HTTP status, or a warning. It is a warning if the reason depends on other objects and may change
      * soon, or if users apply the same object again from a repository.
      */
     admission: 403 | 422 | 'warning';
   };
-  /** The object has ended, which is not an error. Every condition says so, and only one event is sent. */
+  /** Whether the object has ended, which is not an error. Every condition says so, and only one event is sent. */
   isEnd?: true;
-  /** The object cannot be read. */
+  /** Whether the object cannot be read. */
   isUnread?: true;
 }
 
@@ -211,7 +211,7 @@ export function isEndReason(reason: string | undefined): boolean {
   return reason !== undefined && rows.get(reason)?.isEnd === true;
 }
 
-/** Returns whether the object cannot be read, whatever other objects say. */
+/** Returns whether the object cannot be read, regardless of other objects. */
 export function isUnreadReason(reason: string): boolean {
   return rows.get(reason)?.isUnread === true;
 }

@@ -1,4 +1,4 @@
-/** The rules that limiters report they can never apply with their settings, and why. */
+/** The rules that limiters can never apply with their settings, as the limiters report them, and the reasons. */
 import { z } from 'zod';
 import { plainText } from '../../process/log/error-text.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
@@ -28,7 +28,7 @@ export const ruleSupportSchema = z
     }),
   );
 
-/** Returns one limiter for each different report, among the limiters of the fleet that can never apply all rules. */
+/** Returns a limiter for each different report, among the limiters of the fleet that can never apply all rules. */
 export function limitedOf(reports: readonly ReplicaReport[], fleet: string): LimiterReport[] {
   const found = new Map<string, LimiterReport>();
   for (const { limiters } of reports)

@@ -14,7 +14,7 @@ import { type FleetSnapshot, hashOf, type Resource, versionOf } from './fleet-sn
 const served = new WeakMap<FleetSnapshot, Map<string, FleetSnapshot>>();
 const needed = new WeakMap<FleetSnapshot, Capabilities>();
 
-/** The snapshot for limiters with these capabilities: the same value if they support all of it. */
+/** Returns the snapshot for limiters with these capabilities. It is the same value if they support all of it. */
 export function servedTo(snapshot: FleetSnapshot, has: Capabilities): FleetSnapshot {
   if (supports(has, neededFor(snapshot))) return snapshot;
   const known = served.get(snapshot) ?? new Map<string, FleetSnapshot>();
@@ -51,7 +51,7 @@ export function resourceFor(resource: Resource, has: Capabilities): Resource | u
   return fallback && resourceFor(fallback, has);
 }
 
-/** A fallback has no top-level rule that another object has by now: a domain has each of them once. */
+/** A fallback does not include top-level rules that another object has by now, because they must be unique in a domain. */
 function partsFor(parts: readonly Resource[], has: Capabilities): Resource[] {
   const chosen = parts.map((part) => ({ part, given: resourceFor(part, has) }));
   const isOlder = chosen.some(({ part, given }) => given !== undefined && given !== part);
@@ -81,14 +81,14 @@ function withoutRules(resource: Resource, keys: ReadonlySet<string>): Resource |
 }
 
 /**
- * Returns the merge of encoded messages, which is their concatenation. In Protocol Buffers, lists add up, and of a single field
- * the last value counts, which is the name here. Undefined if there are none.
+ * Returns the merge of encoded messages, which is their concatenation. In Protocol Buffers, lists are joined, and for a single field the
+ * last value counts, which is the name here. Returns undefined if there are none.
  */
 export function mergedOf(parts: readonly Resource[]): Resource | undefined {
   const [first] = parts;
   if (first === undefined) return undefined;
   const { domain } = first;
-  // A domain with a slash is marked, because it may look like the name of an object, which has no blanks.
+  // A domain with a slash gets a prefix, because it may look like the name of an object, which contains no blanks.
   const name = domain.includes('/') ? `domain ${domain}` : domain;
   const head = encodeResource({ name, domain, descriptors: [] });
   const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);

@@ -16,14 +16,13 @@ interface Parts<Value> {
 }
 
 /**
- * The number of versions with known changes. Readers are never further behind. For an older version, `changedKeys` compares all
- * entries.
+ * The number of versions with known changes, which is enough for all readers. For an older version, `changedKeys` compares all entries.
  */
 const maxVersions = 64;
 
 /**
- * An immutable map. `with` makes the next version, which shares the entries of this one and knows which keys differ. A reader
- * stores a version, and `changedKeys` later finds the differences without checking all entries.
+ * An immutable map. `with` creates the next version, which shares the entries of this one and knows which keys differ. A reader stores a
+ * version, and `changedKeys` later finds the differences without checking all entries.
  */
 export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
   readonly #parts: Parts<Value>;
@@ -88,12 +87,15 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     const lineage = this.#lineageWith(changed.map(([key]) => key));
     const next = new Map([...layer, ...changed]);
     const merged = new VersionedMap({ base, layer: next, size, lineage });
-    // A larger base needs more changes before a copy is worth its cost.
+    // With a larger base, a copy pays off only after more changes.
     if (next.size ** 2 < base.size) return merged;
     return new VersionedMap({ base: new Map(merged), layer: new Map(), size, lineage });
   }
 
-  /** Returns changed keys. Some may have equal values again. Undefined if `before` is too old, or not a version of this map. */
+  /**
+   * Returns changed keys. Some of them may have equal values again. Returns undefined if `before` is too old, or not a version of this
+   * map.
+   */
   keysSince(before: VersionedMap<Value>): Set<string> | undefined {
     const { lineage } = this.#parts;
     const oldest = lineage.newest - lineage.changed.length;
@@ -103,7 +105,7 @@ export class VersionedMap<Value> implements ReadonlyMap<string, Value> {
     return new Set(between.flat());
   }
 
-  /** Another version that was made from this one has its own lineage. */
+  /** Another version that was created from this one has its own lineage. */
   #lineageWith(keys: readonly string[]): Lineage {
     const { lineage } = this.#parts;
     if (lineage.newest !== this.#number) return { newest: 0, changed: [] };

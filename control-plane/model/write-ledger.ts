@@ -28,7 +28,7 @@ export interface StatusWrite<Kind extends StatusOwner> {
   status: StatusOf<Kind>;
 }
 
-/** `failed`: the write may have been applied nevertheless. `version`: the version that the write created, if objects have versions. */
+/** `failed`: the write may have been applied anyway. `version`: the version that the write created, if objects have versions. */
 export interface WriteEnd {
   is: 'written' | 'outdated' | 'gone' | 'refused' | 'failed';
   version?: string;
@@ -52,9 +52,9 @@ interface StatusWrites<Kind extends StatusOwner> {
   unanswered: readonly StatusWrite<Kind>[];
 }
 
-/** A watch that lags longer has lost the write, as after restoring a backup. */
+/** If a watch lags longer, it has lost the write, for example after a backup was restored. */
 const maxLagMs = 60_000;
-/** Chosen: more writes without an answer mean an outage. If an older one was applied after all, it counts as another writer's. */
+/** Chosen: more unanswered writes indicate an outage. If an older write was applied after all, it counts as another writer's. */
 const maxUnanswered = 8;
 /** The time to wait for the watch to show the version that made a write fail. */
 const maxOutdatedMs = 10_000;
@@ -73,7 +73,7 @@ export class WriteLedger<Kind extends StatusOwner> {
   begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
     const { uid, resourceVersion: from = '' } = write.object;
     const entry: StatusWrites<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
-    // A copy, because a write that failed may be sent again.
+    // Takes a copy, because a failed write may be sent again.
     const sent = { ...write };
     entry.unanswered = [...entry.unanswered, sent].slice(-maxUnanswered);
     this.#entries.set(uid, entry);
@@ -81,8 +81,8 @@ export class WriteLedger<Kind extends StatusOwner> {
       // The entry may have been forgotten in the meantime.
       if (is === 'failed' || this.#entries.get(uid) !== entry) return;
       const atMs = this.#options.clock.nowMs();
-      // After a write was applied, those before it can only conflict. A conflict may be one with the write itself: a proxy may
-      // send a request twice, and return the second answer.
+      // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
+      // request twice, and return the second answer.
       if (is === 'written') entry.unanswered = [];
       else if (is !== 'outdated') entry.unanswered = entry.unanswered.filter((one) => one !== sent);
       if (is === 'written') this.#outdated.delete(uid);
@@ -127,7 +127,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     return { known: shown, found: { is: 'overwritten', status: confirmed.status } };
   }
 
-  /** Returns whether a status may be written: not over a version that is outdated. */
+  /** Returns whether a status may be written. It must not replace an outdated version. */
   mayWrite({ uid }: Kind): boolean {
     const nowMs = this.#options.clock.nowMs();
     return nowMs >= (this.#outdated.get(uid)?.untilMs ?? nowMs);
@@ -163,14 +163,14 @@ export class WriteLedger<Kind extends StatusOwner> {
 }
 
 /**
- * Returns whether version `a` of an object is later than `b`. Versions are growing decimal numbers without a sign (Kubernetes
- * API Concepts, "Resource versions"). For others, and if there is none, the answer depends only on the two.
+ * Returns whether version `a` of an object is later than `b`. Versions are growing decimal numbers without a sign (Kubernetes API
+ * Concepts, "Resource versions"). For other texts, and if one is missing, the answer depends only on the two values.
  */
 export function isNewerVersion(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
-/** The object as a write left it. */
+/** Returns the object with the status that a write created. */
 export function withStatus<Kind extends StatusOwner>(
   object: Kind,
   { status, version }: { status: StatusOf<Kind>; version: string | undefined },

@@ -1,4 +1,4 @@
-/** What each object may be served, whatever others claim. Pure. */
+/** The rules that may be served of each object, regardless of the claims of others. Pure. */
 import { isDeepStrictEqual } from 'node:util';
 import { newestNeed, supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
@@ -14,13 +14,13 @@ export interface CandidateOptions {
   /** True if several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
   domainOwners: DomainOwners;
-  /** The controller whose statuses show what is served. Statuses of other control planes do not show it. */
+  /** The controller whose statuses show which rules are served. Statuses of other control planes do not. */
   controllerName?: string | undefined;
   /** The version of this program, for messages. */
   version?: string;
 }
 
-/** An object and what it may be served, whatever others claim. */
+/** An object, and the rules that may be served of it, regardless of the claims of others. */
 export interface Candidate {
   object: ConfigObject;
   kept: LastAcceptedSpec | undefined;
@@ -35,18 +35,18 @@ export interface Candidate {
   rejection: Rejection | undefined;
   /** The claim of the newest spec without fields of a newer CRD, if it has some. */
   rest: DomainClaim | undefined;
-  /** The newest first, then that of the kept spec, then `rest`. */
+  /** The claims: the newest first, then that of the stored spec, then `rest`. */
   claims: readonly DomainClaim[];
   /** The facts on which `rejection` depends. */
   fleets: FleetAccesses;
   schemas: PublishedSchemas | undefined;
-  /** The last outcome on it, and the resource that it is served in. */
+  /** The last outcome of the candidate, and the resource in which it is served. */
   given: { outcome: ObjectOutcome; resourceName: string | undefined } | undefined;
 }
 
 /**
- * Returns the candidate of an object. `last` is its candidate of the round before. It is returned again as long as the object,
- * its stored spec, the access to fleets and the schemas are the same. A generation is read only once.
+ * Returns the candidate of an object. `last` is its candidate of the previous round, which is returned again as long as the object, its
+ * stored spec, the access to fleets and the schemas are the same. A generation is read only once.
  */
 export function candidateOf(
   { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
@@ -74,7 +74,7 @@ export function candidateOf(
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
   const readings = { newest: newestReading, kept: lastAcceptedReading, fallback: fallbackReading };
-  // A control plane of an earlier version may not be able to read the stored spec.
+  // A control plane of an earlier version may be unable to read the stored spec.
   const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): DomainClaim => {
     const kept = older && { rules: older.rules, generation: older.spec.generation };
@@ -86,7 +86,7 @@ export function candidateOf(
   const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
   const claims = newest === undefined ? [] : [newest];
   if (older !== undefined && older.rules !== newestReading) {
-    // If a domain has one holder, the reason to reject the newer spec also rejects the older one.
+    // If a domain has a single holder, the reason to reject the newer spec also applies to the older one.
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
     if (!isHopeless) claims.push(claim(older.spec.generation, older.rules));
   }
@@ -95,7 +95,7 @@ export function candidateOf(
   return { object, kept, readings, newest, rejection, rest, claims, fleets, schemas, given };
 }
 
-/** Returns the reading of the spec in the round before, unless other schemas may change it. */
+/** Returns the reading of the spec in the previous round, unless other schemas may change it. */
 function readBefore(
   spec: SpecGeneration,
   last: Candidate | undefined,
@@ -140,7 +140,7 @@ export function fallbacksOf(candidate: Candidate, { rules }: DomainClaim): Fallb
     .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs));
 }
 
-/** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
+/** A source may read a spec again although only the status has changed. A restored backup has old generations. */
 function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
   return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
 }

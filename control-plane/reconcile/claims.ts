@@ -7,13 +7,13 @@ import type { DomainEntry } from '../model/object-models.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /**
- * A spec of an object that claims its domain in its fleet. Served specs come first, so that no object loses rules to a new one,
- * even to one with an older creation time. The status, which all replicas read, and the memory of one process may rank two
- * objects differently. Then the status decides.
+ * A spec of an object that claims its domain in its fleet. Served specs come first, so that no object loses rules to a new object, even
+ * if the new one has an older creation time. The status, which all replicas read, and the memory of one process may rank two objects
+ * differently. In this case, the status decides.
  */
 export interface DomainClaim {
   object: ConfigObject;
-  /** The generation of the spec that claims: the object's own, or that of the stored spec. */
+  /** The generation of the claiming spec: the object's own, or that of the stored spec. */
   generation: number;
   rules: ReadRules;
   standing: ClaimRank;
@@ -53,7 +53,7 @@ export function claimRank({ status, generation, claimed, kept }: ClaimRankFacts)
   return isStoredHere ? ClaimRank.domainStored : ClaimRank.newcomer;
 }
 
-/** Returns whether the status says that something of the object is served for this domain of this fleet. */
+/** Returns whether the status says that a spec of the object is served for this domain of this fleet. */
 export function isServed(
   status: ConfigStatus | undefined,
   place: { fleet: string; domain: string },
@@ -61,7 +61,9 @@ export function isServed(
   return status !== undefined && servedGeneration(status) !== undefined && isSamePlace(place, status);
 }
 
-/** The order in which claims to one domain are heard: of newcomers first those whose namespace had it last. */
+/**
+ * Returns the order in which claims to one domain are considered. Among newcomers, those whose namespace had the domain last come first.
+ */
 function byStanding(record: DomainRecord | undefined): (a: DomainClaim, b: DomainClaim) => number {
   const isStranger = ({ object }: DomainClaim) =>
     Number(record?.namespaces.includes(object.namespace) === false);
@@ -80,25 +82,25 @@ function isSamePlace(a: { fleet: string; domain: string }, b: { fleet?: string; 
 /** The reason why a claim cannot coexist with the holders of the domain. */
 export interface ClaimConflict {
   holder: DomainClaim;
-  /** The top-level rule that both have; undefined where a domain has one holder only. */
+  /** The top-level rule that both have. Undefined if the domain can have only one holder. */
   key: string | undefined;
 }
 
-/** The domain is free, and kept for those who had it last. */
+/** The domain is free, and reserved for its last owners. */
 export interface HeldDomain {
   held: DomainRecord;
 }
 
 export interface ClaimOptions {
-  /** True if several objects may hold rules for one domain of a fleet. */
+  /** Whether several objects may define rules for one domain of a fleet. */
   mergeDomains: boolean;
-  /** No object can newly get a domain if its record names others that could return to it. */
+  /** An object cannot newly get a domain if its record names other owners that could return to it. */
   records: DomainRecords;
-  /** Returns whether a namespace that had the domain still may. */
+  /** Returns whether a namespace that had the domain may still use it. */
   mayUse(namespace: string, place: { fleet: string; domain: string }): boolean;
 }
 
-/** The claims that one domain of one fleet is given to: one, or with merging several without a common top-level rule. */
+/** The claims that hold a domain of a fleet: one, or, with merging, several without a common top-level rule. */
 class DomainHolders {
   readonly #options: ClaimOptions;
   readonly #place: Pick<ClaimedDomain, 'fleet' | 'domain'>;
@@ -111,7 +113,7 @@ class DomainHolders {
     this.#place = place;
   }
 
-  /** The claims, in no order. */
+  /** The claims, in no particular order. */
   get claims(): readonly DomainClaim[] {
     return this.#claims;
   }
@@ -121,7 +123,7 @@ class DomainHolders {
     return records.size === 0 ? undefined : records.get(domainKey(this.#place));
   }
 
-  /** Returns the reason against the claim. Undefined if there is none. */
+  /** Returns the conflict that prevents the claim. Returns undefined if there is none. */
   clash(claim: DomainClaim): ClaimConflict | HeldDomain | undefined {
     return this.#taken(claim) ?? this.#hold(claim);
   }
@@ -136,7 +138,7 @@ class DomainHolders {
     return isWanted ? { held } : undefined;
   }
 
-  /** Returns what another object holds that conflicts with `claim`. Of several such objects, it names the oldest. */
+  /** Returns the claim of another object that conflicts with `claim`. If there are several, returns the oldest one. */
   #taken(claim: DomainClaim): ClaimConflict | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
@@ -152,7 +154,7 @@ class DomainHolders {
     return clash;
   }
 
-  /** Adds a claim without a clash. */
+  /** Adds a claim without a conflict. */
   add(claim: DomainClaim): void {
     this.#claims.push(claim);
     if (this.#holderOfKey === undefined) return;
@@ -192,20 +194,20 @@ export interface ResolvedClaims {
 }
 
 /**
- * Gives domains to claims: deferred acceptance (Gale and Shapley). Every object first claims with its newest spec; a
- * domain holds the best claims so far and turns the others down, and who is turned down claims with the spec that was
- * kept for it. Nobody is served a kept spec who could have the new one, no kept spec loses its domain to a newcomer, two
- * objects may swap their domains in one go, and the order in which objects are looked at does not matter.
+ * Assigns domains to claims by deferred acceptance (Gale and Shapley). Every object first claims with its newest spec. A domain holds the
+ * best claims so far and rejects the others. A rejected object claims with the spec that is stored for it. So no object is served with
+ * its stored spec if it could have the new one, no stored spec loses its domain to a newcomer, two objects may swap their domains in one
+ * step, and the order of the objects does not matter.
  *
- * With merging, a claim may be turned down for the sake of one that is then turned down itself, which plain deferred
- * acceptance does not know; so at the end those that fit after all are let in, older objects first.
+ * With merging, a claim may be rejected in favor of a claim that is rejected later, which does not happen in plain deferred acceptance.
+ * So at the end, rejected claims that fit after all are accepted, older objects first.
  *
- * Objects that claim one domain depend on each other, and so on to those that claim another domain of one of them. Nothing of
- * that reaches any further, so only these are settled anew when one of them has other claims.
+ * Objects that claim one domain depend on each other, and, transitively, on objects that claim another domain of one of them. When an
+ * object's claims change, only these objects are settled again.
  */
 export class ClaimResolver {
   readonly #options: ClaimOptions;
-  /** Claimed places by `domainKey`. */
+  /** Claimed domains by `domainKey`. */
   readonly #places = new Map<string, ClaimedDomain>();
   /** Lists of claims by uid. */
   readonly #lists = new Map<string, ClaimList>();
@@ -268,7 +270,7 @@ export class ClaimResolver {
     return place.holders.clash(claim);
   }
 
-  /** Returns the holders of the claimed domain, whether the claim is among them or not. */
+  /** Returns the holders of the claimed domain, which may or may not include the claim. */
   holdersFor(claim: DomainClaim): DomainHolders {
     return this.#placeOf(claim).holders;
   }
@@ -298,7 +300,7 @@ export class ClaimResolver {
     }
   }
 
-  /** Returns those that are turned down. */
+  /** Returns the rejected claims. */
   #choose(place: ClaimedDomain): DomainClaim[] {
     const refused: DomainClaim[] = [];
     if (place.asked.length > 1) place.asked.sort(byStanding(place.holders.record));
@@ -323,7 +325,7 @@ export class ClaimResolver {
     }
   }
 
-  /** Returns whether one of the object's preferred claims could take the place of what it holds now. */
+  /** Returns whether one of the object's preferred claims could replace its current claim. */
   #improve(claims: ClaimList, held: Set<DomainClaim>): boolean {
     const rank = claims.findIndex((claim) => held.has(claim));
     const preferred = rank === -1 ? claims : claims.slice(0, rank);
@@ -379,7 +381,7 @@ export type DomainOwnership = (typeof domainOwnerships)[number];
 
 /** The namespaces that may use a fleet and its domains, according to its RateLimitFleet. */
 export interface FleetAccess {
-  /** Returns whether objects of the namespace may be of the fleet. */
+  /** Returns whether objects of the namespace may belong to the fleet. */
   admits(namespace: string): boolean;
   /** The namespaces that may use the domain, in words. */
   admitted: string;
@@ -387,7 +389,7 @@ export interface FleetAccess {
 }
 
 /**
- * Accesses by fleet. Undefined if the fleet is open to all. If an access is `unknown`, for the given reason, served rules stay
+ * Accesses by fleet. Undefined if the fleet is open to all namespaces. If an access is `unknown`, for the given reason, served rules stay
  * and no new ones are added.
  */
 export interface FleetAccesses {
@@ -448,7 +450,7 @@ function parts(text: string): string[] {
     .filter((part) => part !== '');
 }
 
-/** The entry, or what is wrong with it. */
+/** The entry, or the mistake in it. */
 function parseEntry(part: string): OwnersOfDomain | string {
   const mark = part.lastIndexOf('=');
   if (mark === -1) return "needs '=' between a domain and its namespaces";
@@ -494,7 +496,7 @@ class EntryIndex {
     else alike.push(ranked);
   }
 
-  /** Returns the first entry that matches the whole domain, or everything that the pattern matches. */
+  /** Returns the first entry that matches the whole domain or, for a pattern, everything that the pattern matches. */
   first(text: string): OwnersOfDomain | undefined {
     let first = this.#exact.get(text);
     for (const length of this.#clueLengths) {
@@ -516,8 +518,8 @@ interface RankedEntry extends OwnersOfDomain {
 }
 
 /**
- * Returns a function that chooses a text between the stars of a pattern: the one that the fewest patterns have. A pattern of
- * stars alone has none.
+ * Returns a function that chooses a text between the stars of a pattern: the one that the fewest patterns have. A pattern that consists
+ * only of stars has none.
  */
 function clueChooser(patterns: readonly string[]): (pattern: string) => string {
   const counts = new Map<string, number>();

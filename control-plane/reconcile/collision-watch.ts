@@ -50,9 +50,9 @@ interface Notice {
 export class CollisionWatch {
   readonly #options: CollisionWatchOptions;
   readonly #pace: Pace;
-  /** The snapshot of each fleet at the last look. */
+  /** The snapshot of each fleet at the last review. */
   readonly #looked = new Map<string, FleetSnapshot>();
-  /** Reported pairs of uids, the oldest first. They outlive the lead, so that nothing is reported twice here. */
+  /** Reported pairs of uids, the oldest first. They are retained when this process stops leading, so that nothing is reported twice. */
   readonly #reported = new Set<string>();
   readonly #waiting = new Map<string, Notice>();
   #search: CollisionSearch | undefined;
@@ -64,7 +64,7 @@ export class CollisionWatch {
     this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => void this.#look() });
   }
 
-  /** A decision was made, what limiters say has changed, or this replica has come to lead. */
+  /** Call it after a decision, when limiters report changes, or when this replica becomes the leader. */
   update(): void {
     if (this.#search === undefined && this.#due() !== undefined) this.#pace.ask();
   }
@@ -82,7 +82,7 @@ export class CollisionWatch {
     this.stoppedLeading();
   }
 
-  /** A fleet that is to be looked at, none of `done`. */
+  /** Returns a fleet to review that is not in `done`. */
   #due(done?: ReadonlySet<string>): { snapshot: FleetSnapshot; limiter: string } | undefined {
     const { decision, leads, reports } = this.#options;
     const newest = decision();
@@ -120,7 +120,7 @@ export class CollisionWatch {
     this.update();
   }
 
-  /** The older objects first. */
+  /** Sorts older objects first. */
   #servedTo(fleet: string): { objects: ConfigObject[]; rules: Uint8Array[] } {
     const served = [...(this.#options.decision()?.outcomes.values() ?? [])]
       .filter(({ object, served }) => object.kind === undefined && served?.fleet === fleet)

@@ -12,19 +12,22 @@ import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decisio
 import { isEndReason, newCondition, type Reason } from '../model/reasons.ts';
 import type { RolloutProgress } from './fleet-rollout.ts';
 
-/** The first few of many, and how many there are in all. */
+/** The first few of many items, and the total number of items. */
 export interface FirstFew<T> {
   items: readonly T[];
   count: number;
 }
 
-/** Returns `a since 12:00:01Z, b since 12:00:02Z and others`, without a count, which would change with each of many limiters. */
+/**
+ * Returns `a since 12:00:01Z, b since 12:00:02Z and others`. It contains no count, because a count would change with each of many
+ * limiters.
+ */
 function listed({ items, count }: FirstFew<{ name: string; sinceMs: number }>): string {
   const names = items.map(named).join(', ');
   return count > items.length ? `${names} and others` : names;
 }
 
-/** A point in time, not a duration: that would change by itself. */
+/** Shows a point in time, because a duration would change constantly. */
 function named({ name, sinceMs }: { name: string; sinceMs: number }): string {
   return `${name} since ${timeText(sinceMs).slice(11)}`;
 }
@@ -46,22 +49,22 @@ export function joinedWithin({ items, count }: FirstFew<string>, maxChars: numbe
 
 const longestRest = '; and 9007199254740991 more';
 
-/** A condition without what follows from the generation and the status before. */
+/** A condition without the parts that depend on the generation and the previous status. */
 type Finding = ReturnType<typeof newCondition<ConditionType>>;
 
 interface ConditionFacts {
   outcome: ObjectOutcome;
-  /** The standing of the served rules of the object. Undefined if nothing is served. */
+  /** The rollout of the object's served rules. Undefined if nothing is served. */
   standing: RolloutProgress | undefined;
-  /** True if limiters may have other rules of the object in force that no replica knows yet. */
+  /** Whether limiters may have other rules of the object in force that no replica knows yet. */
   awaitsMore: boolean;
-  /** True if limiters of the object's fleet are not Weir's. */
+  /** Whether the object's fleet has limiters other than Weir's. */
   hasOthers: boolean;
-  /** True if the fleet's snapshot is longer than a default gRPC client accepts. */
+  /** Whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize: boolean;
 }
 
-/** Chosen: a limiter's own text may have any length, and a text that Ready repeats is complete in the other condition. */
+/** Chosen: a limiter's message may have any length. If Ready shortens a text, the other condition has the whole text. */
 const longestRejection = 2_000;
 
 /** The findings, in the order in which people read them. */
@@ -104,7 +107,7 @@ function fallbackText(fallback: FallbackSpec | undefined): string {
   return `generation ${generation}${needs.length === 0 ? '' : ` if they support ${needs.join(', ')}`}`;
 }
 
-/** The text about what is served in place of the newest generation. */
+/** The text about the rules that are served in place of the newest generation. */
 function olderText(
   newest: number,
   { generation, without }: ServedConfig,
@@ -125,8 +128,8 @@ interface Progress {
 }
 
 /**
- * Describes how far the limiters of a fleet have applied some rules. Known problems come before unknown states, and permanent
- * ones before temporary ones. `others`: the rules for limiters that do not support these.
+ * Describes how far the limiters of a fleet have applied some rules. Known problems come before unknown states, and permanent problems
+ * before temporary ones. `others`: the rules for limiters that do not support these.
  */
 export function progress(
   fleet: string,
@@ -213,7 +216,7 @@ function counted(count: number, noun: string): string {
 }
 
 export interface ConfigStatusFacts extends ConditionFacts {
-  /** The status that was written last. Times of transitions, and the generation that was accepted before, are taken from it. */
+  /** The status that was written last. Transition times, and the generation that was accepted before, are copied from it. */
   previous: ConfigStatus | undefined;
   /** The number of overrides of the domain of a RateLimitConfig. */
   overrides?: number;
@@ -222,7 +225,7 @@ export interface ConfigStatusFacts extends ConditionFacts {
   nowMs: number;
 }
 
-/** Returns the status, which follows from the arguments alone: the same facts a second later give the same status. */
+/** Returns the status, which depends only on the arguments: the same facts a second later give the same status. */
 export function statusOf(facts: ConfigStatusFacts): ConfigStatus {
   const { outcome, previous, controllerName, overrides = 0, nowMs } = facts;
   const { object, served, override } = outcome;
@@ -244,7 +247,10 @@ export function statusOf(facts: ConfigStatusFacts): ConfigStatus {
   };
 }
 
-/** The last word on an object that is not ours any more. It bears no name: another control plane may take it over. */
+/**
+ * Returns the final status of an object that no longer belongs to this control plane. It has no controller name, so that another control
+ * plane may take the object over.
+ */
 export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigStatus {
   const { controllerName, domain, fleet } = object.status ?? {};
   const message = `${controllerName} no longer watches this object because of its class or its labels. None of its rules are in force`;
@@ -258,7 +264,7 @@ export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigSta
   };
 }
 
-/** Returns whether there is nothing to write. The order of conditions, and those of others, do not count. */
+/** Returns whether there is nothing to write. The order of conditions, and conditions of others, do not matter. */
 export function sameStatus(a: ConfigStatus | undefined, b: ConfigStatus | undefined): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined) return false;
@@ -289,7 +295,7 @@ function condition(
 }
 
 /**
- * Returns whether both say the same. Another leader has other start times, by its own clock, so the statement of the one before
+ * Returns whether both conditions have the same content. Another leader has other start times, by its own clock, so the previous message
  * stays.
  */
 function saysSame(before: Condition, { reason, message }: Finding, generation: number): boolean {
@@ -301,12 +307,12 @@ function withoutTimes(message: string): string {
   return message.replace(/ since \d\d:\d\d:\d\dZ/g, '');
 }
 
-/** Returns RFC 3339 in whole seconds, as metav1.Time. */
+/** Returns RFC 3339 in whole seconds, as in metav1.Time. */
 export function timeText(nowMs: number): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
 }
 
-/** The same to the millisecond, where there is one: an end is not reported too early. */
+/** Returns the same with milliseconds, if there are any, so that an end is not reported too early. */
 export function endTimeText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }

@@ -1,4 +1,4 @@
-/** The thread that looks for objects whose rules could count in one key. */
+/** The thread that searches for objects whose rules could count in one key. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { collisionsOf, type EncodedObjects } from './counter-collisions.ts';
 

@@ -11,20 +11,20 @@ import {
   collisionBounds,
 } from '../../rules/review/colliding-counters.ts';
 
-/** Two objects, or one object twice, by their positions in the input, and the keys of one rule of each. */
+/** Two objects, or one object twice, by their positions in the input, and the key of one rule of each. */
 export interface ObjectCollision {
   first: { object: number; keys: string };
   second: { object: number; keys: string };
 }
 
-/** The rules of each object, as limiters get them, one behind the other. Plain data: it goes to the thread. */
+/** The rules of each object in the form that limiters get, one after another. It is plain data, because it is sent to the thread. */
 export interface EncodedObjects {
   bytes: Uint8Array;
-  /** The end of the rules of each object. */
+  /** The position where the rules of each object end. */
   ends: readonly number[];
 }
 
-/** Chosen: 100,000 rules take a third of it. */
+/** Chosen: 100,000 rules need a third of it. */
 const maxHeapMiB = 256;
 /** Chosen: the number of pairs of objects that are reported. */
 const bounds: CollisionBounds = { ...collisionBounds, pairs: 1_000, onePerSources: true };

@@ -1,7 +1,7 @@
 /**
- * Decides about all objects: the snapshot of each fleet, and the status of each object. The result depends only on the objects,
- * the stored specs and the policy, and not on their order or on earlier decisions. The `Decider` remembers only results that it
- * need not compute again, and returns the same values for what did not change.
+ * Decides about all objects: the snapshot of each fleet, and the status of each object. The result depends only on the objects, the
+ * stored specs and the policy, and not on their order or on earlier decisions. The `Decider` remembers only results that it need not
+ * compute again, and returns the same values for unchanged inputs.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
@@ -75,8 +75,8 @@ function isSameValue(a: SpecGeneration | undefined, b: SpecGeneration | undefine
 }
 
 /**
- * Returns, by uid, the specs that stay in force if an object's next spec is rejected, if they differ from `kept`. A spec that is
- * neither accepted nor served is removed.
+ * Returns, by uid, the specs that stay in force if an object's next spec is rejected, if they differ from `kept`. A spec that is neither
+ * accepted nor served is removed.
  */
 export function acceptedSpecChanges(
   { outcomes }: ClusterDecision,
@@ -116,7 +116,7 @@ export function newerAcceptedSpec(
   return isNews ? { ...known, fallback: { generation, spec } } : known;
 }
 
-/** Returns keys of objects that are in force by their statuses, at an older generation whose spec is not known. */
+/** Returns the keys of objects that are in force according to their statuses, at an older generation whose spec is unknown. */
 export function withUnknownSpec(
   { outcomes }: ClusterDecision,
   kept: ReadonlyMap<string, LastAcceptedSpec>,
@@ -130,7 +130,7 @@ export function withUnknownSpec(
   });
 }
 
-/** The spec that some limiters or all get in place of a newer one: such specs alone must outlive the process. */
+/** Returns the spec that some or all limiters get in place of a newer one. Only such specs must outlive the process. */
 export function persistedSpec(
   outcome: ObjectOutcome | undefined,
   kept: LastAcceptedSpec | undefined,
@@ -143,9 +143,9 @@ export function persistedSpec(
   return fallback && { generation: fallback.generation, spec: fallback.spec, namespace, name };
 }
 
-/** The facts beside the objects. */
+/** The facts other than the objects. */
 export interface Policy {
-  /** A new value whenever an access has changed. */
+  /** The value is replaced whenever an access has changed. */
   fleets: FleetAccesses;
   records: DomainRecords;
   /** Missing if no API server has checked specs against a schema, so that unknown fields are errors. */
@@ -155,7 +155,7 @@ export interface Policy {
 /** The policy without fleet objects and without records of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
-/** Everything that a decision depends on, by uid. */
+/** All facts that a decision depends on, by uid. */
 export interface DecisionInputs {
   objects: ReadonlyMap<string, ConfigObject>;
   /** Specs that stay in force if an object's next spec is rejected: see `acceptedSpecChanges`. */
@@ -168,18 +168,18 @@ export interface DecisionInputs {
 /** The review of an object that is not stored yet. */
 export interface ObjectPreview {
   rejection: Rejection | undefined;
-  /** The rules that would be served of the object. Undefined if it is rejected regardless of the owner of its domain. */
+  /** The rules of the object that would be served. Undefined if it is rejected regardless of the owner of its domain. */
   rules: ReadRules | undefined;
-  /** The rules that would be in force although it is not accepted, if there are any. */
+  /** The rules that would be in force although the object is not accepted, if there are any. */
   inForce?: InForce | undefined;
-  /** True if newer schemas might end the rejection. */
+  /** Whether newer schemas might end the rejection. */
   isDoubtful?: boolean;
 }
 
 /**
- * Decides from its inputs alone, and remembers the results of the last ones. Computes only results that a changed fact can affect,
- * and returns the same values for all others. These are claims and snapshots of the domains that an object claims or claimed, and
- * the outcomes of all objects that claim them.
+ * Decides from its inputs alone, and remembers the results of the last inputs. Computes only results that a changed fact can affect, and
+ * returns the same values for all others. Affected results are the claims and snapshots of the domains that an object claims or claimed,
+ * and the outcomes of all objects that claim them.
  */
 export class Decider {
   readonly #options: DeciderOptions;
@@ -198,7 +198,7 @@ export class Decider {
   #holders = VersionedMap.of<readonly string[]>();
   /** Served rules with overrides by fleet, and their inputs. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
-  /** The inputs that these results follow from. */
+  /** The inputs of these results. */
   #last: Omit<DecisionInputs, 'nowMs'> = { objects: new Map(), kept: new Map(), policy: noPolicy };
 
   constructor(options: DeciderOptions) {
@@ -243,7 +243,7 @@ export class Decider {
     };
   }
 
-  /** The claims that may be others than in the round before. */
+  /** Returns the claims that may differ from the previous round. */
   #take(
     changed: ReadonlySet<string>,
     last: Pick<DecisionInputs, 'kept' | 'policy'>,
@@ -315,7 +315,7 @@ export class Decider {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
         const refusal = accessRejection(wish, domainOwners, accesses);
         if (refusal !== undefined || isAssigned(place, domainOwners, accesses)) return refusal;
-        // Without a configured owner, the domain belongs to the namespaces that have its rules, or had them last.
+        // Without a configured owner, a domain belongs to the namespaces that have its rules, or had them last.
         const key = domainKey(place);
         const owners = this.#holders.get(key) ?? records.get(key)?.namespaces;
         if (owners === undefined || owners.includes(namespace)) return undefined;
@@ -324,12 +324,12 @@ export class Decider {
     };
   }
 
-  /** The same as `preview`, for a RateLimitOverride. */
+  /** Does the same as `preview`, for a RateLimitOverride. */
   previewOverride(object: ConfigObject, nowMs: number, schemas = this.#last.policy.schemas): OverridePreview {
     return this.#overrides.preview(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
-  /** Reviews an object that may be stored, after all decisions. Stores nothing about the object. */
+  /** Reviews an object that is not stored yet, after all decisions. Stores nothing about the object. */
   preview(object: ConfigObject, schemas = this.#last.policy.schemas): ObjectPreview {
     const facts = { object, kept: undefined, fleets: this.#last.policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
@@ -346,20 +346,20 @@ export class Decider {
   }
 }
 
-/** Returns sorted namespaces. Undefined if there are none. */
+/** Returns the sorted namespaces, or undefined if there are none. */
 function namespacesOf(claims: readonly DomainClaim[]): string[] | undefined {
   if (claims.length === 0) return undefined;
   return [...new Set(claims.map(({ object }) => object.namespace))].sort();
 }
 
-/** The snapshot of a fleet with overrides. */
+/** Returns the snapshot of a fleet with its overrides. */
 interface Overridden {
   base: FleetSnapshot;
   overrides: readonly Resource[];
   snapshot: FleetSnapshot;
 }
 
-/** Returns `last` again, as long as its inputs are the same. */
+/** Returns `last` as long as its inputs are the same. */
 function overridden(
   base: FleetSnapshot,
   overrides: readonly Resource[],
@@ -374,7 +374,7 @@ function overridden(
   return { base, overrides, snapshot };
 }
 
-/** The last one again as long as it says the same. */
+/** Returns the last one as long as it has the same content. */
 function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedFleets): ObjectOutcome {
   const { object, newest, rest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => served.resourceOf(one) !== undefined);
@@ -385,7 +385,7 @@ function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedF
       ? { status: true }
       : rejected(rejectionNow(), claim && inForceOf(claim));
   function rejectionNow(): Rejection {
-    // If it cannot be served even without the fields of a newer CRD, the reason is another one.
+    // If the object cannot be served even without the fields of a newer CRD, there is another reason.
     const turnedDown = newest ?? (claim === undefined ? rest : undefined);
     const clash = turnedDown && settled.clashOf(turnedDown);
     return turnedDown && clash ? domainConflict(turnedDown, clash) : rejection!;
@@ -399,7 +399,7 @@ function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedF
   return outcome;
 }
 
-/** The message names the generation that is served, so it reports that too. */
+/** The message names the generation that is served, so it reports this generation, too. */
 function isSame(a: ObjectOutcome['accepted'], b: ObjectOutcome['accepted']): boolean {
   if (a.status || b.status) return a.status === b.status;
   return a.reason === b.reason && a.message === b.message;

@@ -1,4 +1,6 @@
-/** Which limiters have which rules in force, from the order in which snapshots were served and the limiters' responses. */
+/**
+ * Determines which limiters have which rules in force, from the order in which snapshots were served and from the limiters' responses.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Capabilities,
@@ -35,7 +37,7 @@ interface Served {
   since: FirstSnapshot;
 }
 
-/** The first snapshot from which on all snapshots of a fleet have the current rules of an object. */
+/** The first snapshot from which on all snapshots of a fleet contain the current rules of an object. */
 export interface FirstSnapshot {
   number: number;
   /** The time when that snapshot was first served here, in milliseconds since 1970. */
@@ -44,11 +46,11 @@ export interface FirstSnapshot {
   needs: Capabilities;
 }
 
-/** Chosen: an hour at one change a second. A limiter that is further behind is counted as before. */
+/** Chosen: an hour at one change a second. A limiter that is further behind counts as having an unknown version. */
 const defaultMaxVersions = 4096;
 
 interface LedgerParts {
-  /** The number of versions that are remembered of each fleet. */
+  /** The number of versions of each fleet that are remembered. */
   readonly maxVersions: number;
   readonly fleets: ReadonlyMap<string, FleetVersions>;
   readonly served: VersionedMap<Served>;
@@ -103,7 +105,7 @@ export class VersionLedger {
     return new VersionLedger({ maxVersions, fleets, served: served.with(changed), outcomes, lastNumber });
   }
 
-  /** Returns the ledger that numbers what limiters with these capabilities are served. Only their current version is known at first. */
+  /** Returns the ledger that numbers the versions for limiters with these capabilities. At first, it knows only their current version. */
   followedBy(limiters: Iterable<{ fleet: string; capabilities: Capabilities }>): VersionLedger {
     const fleets = new Map(this.#parts.fleets);
     let isNews = false;
@@ -118,8 +120,7 @@ export class VersionLedger {
   }
 
   /**
-   * Returns undefined for a version that limiters with these capabilities were never served here, or too long ago. See
-   * `followedBy`.
+   * Returns undefined for a version that was never served here to limiters with these capabilities, or too long ago. See `followedBy`.
    */
   numberOf(fleet: string, version: string | undefined, has: Capabilities): number | undefined {
     if (version === undefined) return undefined;
@@ -138,7 +139,10 @@ export class VersionLedger {
   }
 }
 
-/** Returns the versions of a fleet with its newest snapshot. If it is served as before to all, it has no new number. */
+/**
+ * Returns the versions of a fleet with its newest snapshot. If this snapshot is the same as before for all limiters, it gets no new
+ * number.
+ */
 function numbered(
   newest: FleetSnapshot,
   known: FleetVersions | undefined,
@@ -191,55 +195,55 @@ function servedVersions(
   return { has, versions: [version], numbers: VersionedMap.of([[version, number]]) };
 }
 
-/** A limiter that is connected, as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
+/** A connected limiter, with the properties that statuses need. Numbers are those of the `VersionLedger`; times are since 1970. */
 export interface ConnectedLimiter {
   name: string;
   isWeir: boolean;
   /** The time since which it is connected. */
   sinceMs: number;
-  /** The number of the snapshot that it has in force. 0: none that is known. */
+  /** The number of the snapshot that it has in force; 0 if none is known. */
   accepted: number;
-  /** True if it has no rules in force at all. */
+  /** Whether it has no rules in force at all. */
   hasNothing: boolean;
   capabilities: Capabilities;
-  /** The newest snapshot that it rejected since it accepted one. `resources`: the rejected part, if the rest is in force. */
+  /** The newest snapshot that it rejected after the last one it accepted. `resources`: the rejected part, if the rest is in force. */
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
     | undefined;
-  /** Whether it has just connected and may still answer its first snapshot. Until then, no status waits for it. */
+  /** Whether it has just connected and may still answer its first snapshot. Until then, statuses do not wait for it. */
   isJoining: boolean;
 }
 
-/** A limiter that is expected and not connected. */
+/** A limiter that is expected but not connected. */
 export interface AbsentLimiter {
   name: string;
-  /** The time since which it was not heard of. */
+  /** The time since which nothing was heard from it. */
   sinceMs: number;
-  /** The number of the snapshot that it had in force then. 0: none that is known. */
+  /** The number of the snapshot that it had in force at that time; 0 if none is known. */
   accepted: number;
   hasNothing: boolean;
   capabilities: Capabilities;
-  /** Resources that it rejected from its version. */
+  /** The resources of its version that it rejected. */
   rejected: ReadonlySet<string>;
 }
 
-/** The limiters of a fleet, there or not. */
+/** The limiters of a fleet, connected or not. */
 export interface FleetLimiters {
   connected: readonly ConnectedLimiter[];
   absent: readonly AbsentLimiter[];
   /** Limiters that are neither connected nor expected yet: pods that are not ready. */
   coming: readonly string[];
-  /** Whether there should be more limiters, whose names are unknown. */
+  /** Whether more limiters are expected whose names are unknown. */
   isShort: boolean;
-  /** Whether there may be more limiters, because only connected ones are known to be expected, and this process has just started. */
+  /** Whether there may be more limiters, because only connected limiters are expected and this process has just started. */
   mayBeMore: boolean;
 }
 
-/** The standing of the limiters of a fleet with the rules of one object. Lists are sorted by name. */
+/** How far the limiters of a fleet have applied the rules of one object. Lists are sorted by name. */
 export interface RolloutProgress {
-  /** The number of all expected limiters, without those that are joining, unless there are no others. */
+  /** The number of all expected limiters. Limiters that are joining do not count, unless there are no others. */
   total: number;
-  /** The number of these that are connected. */
+  /** The number of expected limiters that are connected. */
   connected: number;
   inForce: number;
   /** The limiters that rejected the rules. */
@@ -254,7 +258,7 @@ export interface RolloutProgress {
   away: FirstFew<{ name: string; sinceMs: number }>;
   isShort: boolean;
   mayBeMore: boolean;
-  /** True if a connected limiter has older rules in force, and not merely unknown ones. */
+  /** Whether a connected limiter has older rules in force, and not merely unknown ones. */
   hasOlder: boolean;
 }
 
@@ -262,11 +266,11 @@ export interface RolloutProgress {
 const namesShown = 5;
 
 /**
- * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, and so do all objects that every
+ * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, and so do all objects whose rules every
  * limiter has. So 5,000 objects and 1,000 limiters need few lookups for each limiter.
  */
 export class FleetRollout {
-  /** True if some limiter is not Weir's. */
+  /** Whether a limiter is not Weir's. */
   readonly hasOthers: boolean;
   readonly #limiters: FleetLimiters;
   /** Connected limiters that count. */
@@ -274,10 +278,10 @@ export class FleetRollout {
   readonly #minAccepted: number;
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
-  /** Resources that some limiter rejects from a snapshot that it has in force. */
+  /** Resources that a limiter rejects from a snapshot that it otherwise has in force. */
   readonly #rejected: ReadonlySet<string>;
   readonly #answers = new Map<string, RolloutProgress>();
-  /** Answers that are returned again while they hold, so that values derived from them also hold. */
+  /** Answers that are returned again while they are valid, so that values derived from them stay valid, too. */
   readonly #formerAnswers: ReadonlyMap<string, RolloutProgress>;
 
   /** `former`: the same fleet a moment ago. */
@@ -304,19 +308,19 @@ export class FleetRollout {
     ]);
   }
 
-  /** Names of limiters that are expected soon, or have not answered for the first time. */
+  /** Names of limiters that are expected soon, or that have not sent their first answer. */
   get joining(): string[] {
     const names = this.#limiters.connected.filter(({ isJoining }) => isJoining).map(({ name }) => name);
     return [...names, ...this.#limiters.coming];
   }
 
   /**
-   * Returns the standing of the rules that are in all snapshots from this one on, or of the resource with this name, because a
-   * limiter may reject a single one.
+   * Returns how far limiters have applied the rules that are in all snapshots from this one on, or the resource with this name, because a
+   * limiter may reject a single resource.
    */
   of(since: FirstSnapshot, resource = ''): RolloutProgress {
     const isRejected = this.#rejected.has(resource);
-    // Rules that all limiters have share the answer for 0, which all limiters have.
+    // Rules that all limiters have share the answer for 0, the number that all limiters have reached.
     const isShared = !isRejected && since.number <= this.#minAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
@@ -329,7 +333,7 @@ export class FleetRollout {
     return answer;
   }
 
-  /** The standing of rules that every limiter has in force. */
+  /** The progress of rules that every limiter has in force. */
   get shared(): RolloutProgress {
     return this.of({ number: 0, ms: 0, needs: noCapabilities });
   }
@@ -345,7 +349,7 @@ export class FleetRollout {
     );
   }
 
-  /** Returns whether some limiter may run rules of this resource that are in no snapshot from this one on. */
+  /** Returns whether a limiter may run rules of this resource that are in no snapshot from this one on. */
   mayRun(resource: string, sinceNumber: number): boolean {
     const { connected, absent, isShort } = this.#limiters;
     if (isShort || this.#rejected.has(resource)) return true;
@@ -359,7 +363,7 @@ export class FleetRollout {
     return this.#expected.length + this.#limiters.absent.length;
   }
 
-  /** Returns whether these limiters would give the same answers. */
+  /** Returns whether these limiters would lead to the same answers. */
   isOf(limiters: FleetLimiters): boolean {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }

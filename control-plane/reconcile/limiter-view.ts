@@ -1,4 +1,4 @@
-/** Joins the reports of all replicas about their limiters with what a fleet expects. */
+/** Joins the reports of all replicas about their limiters with the expectations of fleets. */
 
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
@@ -31,7 +31,7 @@ interface LastKnown {
   hasAnswered: boolean;
 }
 
-/** A limiter that has answered and is not connected any more. */
+/** A limiter that has answered and is no longer connected. */
 interface Gone extends AbsentLimiter {
   report: LimiterReport;
   known: LastKnown;
@@ -54,19 +54,19 @@ const emptyFleet = new FleetRollout({
 });
 
 /**
- * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
- * first answer, a leader waits for those of the leader before, and a version that this replica does not know is taken
- * for one that another replica serves a moment earlier; then it stands for nothing.
+ * Chosen: longer than limiters wait by default before they open a lost stream again. It is the time that a limiter may take for its first
+ * answer, and that a new leader waits for the limiters of its predecessor. During this time, an unknown version counts as one that
+ * another replica serves a moment earlier; after it, the version means nothing.
  */
 export const patienceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
 
-/** What is known about limiters at one time. */
+/** The known state of limiters at one time. */
 interface ViewParts {
-  /** Last known states by instance, or by id without an instance. Only of connected limiters. */
+  /** The last known states of connected limiters, by instance, or by id without an instance. */
   readonly lastKnown: ReadonlyMap<string, LastKnown>;
-  /** Limiters that are gone, by instance, or by id without an instance. */
+  /** Limiters that left, by instance, or by id without an instance. */
   readonly gone: ReadonlyMap<string, Gone>;
   /**
    * Times of joining by `limiterIdentity`, so that a limiter that reconnects repeatedly without a response counts as having
@@ -78,22 +78,22 @@ interface ViewParts {
   readonly fleets: ReadonlyMap<string, FleetRollout>;
   /** The time of the first look. Undefined before it. */
   readonly sinceMs: number | undefined;
-  /** The time when something changes by time alone. Infinity if nothing does. */
+  /** The time at which something changes without news. Infinity if nothing does. */
   readonly dueMs: number;
 }
 
-/** The facts of one look at limiters. */
+/** The facts that one look at the limiters uses. */
 export interface LimiterFacts {
   /** The reports of living replicas. */
   living: readonly ReplicaReport[];
   /** Expectations by fleet. */
   expectations?: ReadonlyMap<string, FleetExpectation> | undefined;
-  /** The ledger that numbers the versions that these limiters are served. */
+  /** The ledger that numbers the versions for these limiters. */
   ledger: VersionLedger;
   nowMs: number;
 }
 
-/** The limiters of all living replicas. A limiter counts once, wherever it is connected. Immutable. */
+/** The limiters of all living replicas. A limiter counts once, regardless of where it is connected. Immutable. */
 export class LimiterView {
   readonly #parts: ViewParts;
 
@@ -111,26 +111,26 @@ export class LimiterView {
     dueMs: Number.POSITIVE_INFINITY,
   });
 
-  /** The time when the view changes by time alone. Look again then. Infinity if it does not. */
+  /** The time at which the view changes without news, so that the owner must look again. Infinity if it does not. */
   get dueMs(): number {
     return this.#parts.dueMs;
   }
 
   /**
-   * Returns the next view. Call it when a report or an expectation has changed, and when the ledger has another decision, because
-   * more versions may then be known.
+   * Returns the next view. Call it when a report or an expectation has changed, and when the ledger has a new decision, because more
+   * versions may then be known.
    */
   with(facts: LimiterFacts): LimiterView {
     return new LimiterView(new LimiterLook(this.#parts, facts).parts());
   }
 
-  /** Returns a standing without limiters for a fleet to which none is connected. */
+  /** Returns the limiters of a fleet to which none is connected. */
   fleet(name: string): FleetRollout {
     return this.#parts.fleets.get(name) ?? emptyFleet;
   }
 }
 
-/** One look: what the view before becomes with new facts. */
+/** One look: turns the previous view and new facts into the next view. */
 class LimiterLook {
   readonly #before: ViewParts;
   readonly #facts: LimiterFacts;
@@ -165,7 +165,7 @@ class LimiterLook {
       const former = this.#before.fleets.get(fleet);
       fleets.set(fleet, former?.isOf(limiters) ? former : new FleetRollout(limiters, former));
     }
-    // A fleet without an object and without connected limiters has no limiters, until one returns.
+    // A fleet without an object and without connected limiters has no limiters until one returns.
     for (const [identity, { report, sinceMs }] of this.#gone) {
       const isForgotten = !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs);
       if (isForgotten) this.#gone.delete(identity);
@@ -181,7 +181,7 @@ class LimiterLook {
     };
   }
 
-  /** Returns connected limiters by fleet. Limiters that were connected before and are not now count as gone from now on. */
+  /** Returns connected limiters by fleet. Limiters that were connected before, but are not now, count as gone from now on. */
   #connected(): Map<string, ConnectedLimiter[]> {
     const { living, nowMs } = this.#facts;
     const lastKnown = new Map<string, LastKnown>();
@@ -249,8 +249,8 @@ class LimiterLook {
   }
 
   /**
-   * Returns the number of the version that the limiter certainly has in force. A version that returns has a new number, and was
-   * not sent again yet to limiters that got another one since. They may have that one in force, or a part of it.
+   * Returns the number of the version that the limiter certainly has in force. A version that returns has a new number, and was not sent
+   * yet to limiters that received another version in between. They may have that version in force, or a part of it.
    */
   #inForce(report: LimiterReport): number | undefined {
     const { sentVersion, refusal } = report;
@@ -328,7 +328,7 @@ class LimiterLook {
     return { connected: states, absent, coming, isShort, mayBeMore };
   }
 
-  /** A limiter that returned is not gone: over another stream, or as a restarted container under the pod's name. */
+  /** A limiter that returned is not gone. It may return over another stream, or as a restarted container under the pod's name. */
   #stillGone(before: readonly [string, Gone][], present: readonly LimiterReport[]): Map<string, Gone> {
     const names = new Set(present.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
     const identities = new Set(present.map(limiterIdentity));
@@ -342,7 +342,7 @@ class LimiterLook {
     return gone;
   }
 
-  /** The limiter at an endpoint without a connection. Undefined if no limiter is expected there. */
+  /** Returns the limiter at an endpoint without a connection. Undefined if no limiter is expected there. */
   #absentAt(
     endpoint: Endpoint,
     { fleet, before, graceMs }: { fleet: string; before: Gone | undefined; graceMs: number },
@@ -353,7 +353,7 @@ class LimiterLook {
       return this.#isBefore(before.sinceMs + graceMs) ? absentPart(before) : undefined;
     }
     const sinceMs = this.#readyMs.get(placeOf(fleet, endpoint)) ?? this.#facts.nowMs;
-    // If it became ready after it went away, its process may be another one, with other rules.
+    // If the endpoint became ready after the limiter left, the process may be a new one, with other rules.
     const isSame = before !== undefined && sinceMs <= before.sinceMs;
     if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs))
       return {
@@ -395,7 +395,7 @@ function hasNothing(report: LimiterReport): boolean {
   return version === versionOfNothing || (version === undefined && report.isWeir);
 }
 
-/** Returns the version in force. If a limiter rejected a part of a snapshot, it has the rest in force. */
+/** Returns the version in force. If a limiter rejected a part of a snapshot, the rest is in force. */
 function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
   return refusal?.resources === undefined ? acceptedVersion : refusal.version;
 }
@@ -411,13 +411,16 @@ function rejectedBy({ resources }: SnapshotNack): ReadonlyMap<string, string> | 
 /** Reasons by list. Limiters of a report with equal rejections share a list. */
 const rejectedOf = new WeakMap<readonly RejectedResource[], ReadonlyMap<string, string>>();
 
-/** Returns whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
+/**
+ * Returns whether the limiter runs at the endpoint: by the pod's uid, which the API server confirms, or else by name and address
+ * together.
+ */
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {
   if (podUid !== undefined && endpoint.podUid !== undefined) return podUid === endpoint.podUid;
   return address !== undefined && name === endpoint.name && endpoint.addresses.includes(address);
 }
 
-/** Returns whether a limiter runs at one of these. */
+/** Returns whether a limiter runs at one of these endpoints. */
 function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport) => boolean {
   const uids = new Set(endpoints.map(({ podUid }) => podUid));
   const byName = Map.groupBy(endpoints, ({ name }) => name);
@@ -448,7 +451,7 @@ class EndpointNames {
   }
 }
 
-/** A limiter that moved may still be in the report of the replica that it left: its newest stream counts. */
+/** A limiter that moved may still be in the report of the replica that it left. Its newest stream counts. */
 function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterReport> {
   const newest = new Map<string, LimiterReport>();
   for (const { limiters } of living) {

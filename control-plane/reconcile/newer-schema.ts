@@ -13,7 +13,7 @@ import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fiel
 import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 
-/** Fields of one spec, separated by its API server's schema. */
+/** Fields of one spec, divided by its API server's schema. */
 export interface SortedFields {
   /** Fields with the default that the API server sets, as texts. */
   ignored: readonly string[];
@@ -48,7 +48,7 @@ function holdsDefault(field: FieldSchema, value: unknown): boolean {
   return field.default !== undefined && isDeepStrictEqual(value, withDefaults(field, field.default));
 }
 
-/** The value after the API server has added the defaults of fields below it. */
+/** Returns the value after the API server has added the defaults of the fields below it. */
 function withDefaults(schema: FieldSchema, value: unknown): unknown {
   if (Array.isArray(value)) {
     const { items } = schema;
@@ -71,7 +71,7 @@ export interface FieldsOfObject extends SortedFields {
   object: Pick<ConfigObject, 'kind'>;
 }
 
-/** A doubt concerns a field, whichever objects have it, so that an object that changes often adds none. */
+/** A doubt is about a field, regardless of the objects that have it, so that an object that changes often adds none. */
 export function newerFields(objects: Iterable<FieldsOfObject>): NewerFields {
   const ignored = new Set<string>();
   const doubts = new Set<string>();
@@ -94,7 +94,7 @@ export function isInDoubt(unknown: readonly UnknownField[]): boolean {
   return unknown.some(({ isPublished }) => !isPublished);
 }
 
-/** The rejection for a field that only a newer version knows, and that may not be left out silently. */
+/** Returns the rejection for a field that only a newer version knows, and that must not be left out silently. */
 export function unknownFieldRejection(unknown: readonly UnknownField[], version: string): Rejection {
   const items = unknown.map(({ text }) => shortened(text, longestError));
   const fields = joinedWithin({ items, count: items.length }, longestProblem);
@@ -106,7 +106,7 @@ export function unknownFieldRejection(unknown: readonly UnknownField[], version:
   return { reason: 'UnknownField', problem };
 }
 
-/** A path from the spec on. The last step is the field. */
+/** A path, starting with the spec. The last step is the field. */
 export type FieldPath = readonly (string | number)[];
 
 /** Returns fields of an override's spec that this version does not know. */
@@ -132,7 +132,7 @@ export function fieldAt(value: unknown, path: FieldPath): unknown {
   );
 }
 
-/** A copy of `spec`, which stays unchanged, without these fields. */
+/** Returns a copy of `spec` without these fields. `spec` stays unchanged. */
 export function withoutFields(spec: unknown, paths: readonly FieldPath[]): unknown {
   if (paths.length === 0) return spec;
   const below = new Map<string | number, FieldPath[]>();

@@ -1,6 +1,6 @@
 /**
- * Decides about RateLimitOverrides: which are in force in which domain, until when, and the status of each. Pure: the time is
- * passed in, and results of the round before are returned again while they hold.
+ * Decides about RateLimitOverrides: which of them are in force in which domain, until when, and the status of each. Pure: the time is
+ * passed in, and results of the previous round are returned again while they are valid.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { hasWindows } from '../../rules/algorithms/registry.ts';
@@ -40,7 +40,7 @@ import {
 import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
 
 interface ReadSpec {
-  /** The spec without fields of a newer CRD, as it was read. */
+  /** The spec without fields of a newer CRD, in the form in which it was read. */
   spec: unknown;
   /** Fields of a newer CRD that hold their default, as texts. */
   ignored: readonly string[];
@@ -85,7 +85,7 @@ export interface OverrideFacts {
   schemas: PublishedSchemas | undefined;
   /** The version of this program, for messages. */
   version: string;
-  /** Returns why the object's namespace may not set overrides in the domain. Undefined if it may. */
+  /** Returns the reason why the object's namespace may not set overrides in the domain. Undefined if it may. */
   rejection(object: ConfigObject, place: FleetDomain): Rejection | undefined;
   /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined if there are none. */
   rulesOf(place: FleetDomain): Resource | undefined;
@@ -99,7 +99,7 @@ export interface DecidedOverrides {
   /** Counts by `domainKey`. */
   counts: ReadonlyMap<string, number>;
   newerFields: NewerFields;
-  /** The time when something changes by time alone. Undefined if nothing does. */
+  /** The time at which something changes without news. Undefined if nothing does. */
   dueMs: number | undefined;
 }
 
@@ -152,7 +152,7 @@ export class OverrideDecider {
     return { outcomes, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
   }
 
-  /** Returns why an object that may be stored would not be in force, after all decisions. */
+  /** Returns the reason why an object that is not stored yet would not be in force, after all decisions. */
   preview(object: ConfigObject, facts: OverrideFacts): OverridePreview {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
     const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
@@ -190,7 +190,7 @@ function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFact
   return { object, kept, newest: read(object), older, schemas, given: undefined };
 }
 
-/** Reads a spec without the fields of a newer CRD. A field that does not hold its default is then the only mistake. */
+/** Reads a spec without the fields of a newer CRD. A field that does not have its default is then the only mistake. */
 function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): Reading {
   const { schemas, version } = facts;
   const paths = schemas === undefined ? [] : unknownOverrideFields(spec);
@@ -228,7 +228,7 @@ function readKnown(
     typeof fleet === 'string' && fleet.length <= dnsLabelLength && new RegExp(dnsLabelPattern).test(fleet);
   if (!isFleet) return { problem: `spec.fleet: must be a DNS label, found ${shortened(String(fleet), 100)}` };
   const { createdMs, uid } = object;
-  // A manifest of a folder has no time of creation.
+  // A manifest in a folder has no creation time.
   const isFile = createdMs === 0;
   const origin: OverrideOrigin = {
     source: isFile ? 'file' : 'object',
@@ -340,7 +340,7 @@ function rejectionOf(
   facts: OverrideFacts,
 ): Rejection | undefined {
   if ('rejection' in reading) {
-    // If it could not be in force even without the fields of a newer CRD, the reason is another one.
+    // If the override could not be in force even without the fields of a newer CRD, there is another reason.
     const ofRest = reading.rest && rejectionOf(object, reading.rest, holders, facts);
     return ofRest ?? reading.rejection;
   }
@@ -360,7 +360,7 @@ function rejectionOf(
   };
 }
 
-/** Returns the end of an override, or of a grant by the rules, and what its owner should know about these. */
+/** Returns the end of an override, or of a grant according to the rules, and notes for its owner. */
 function endOf(
   { fleet, resource: { domain }, override, text }: ReadSpec,
   { rulesOf }: OverrideFacts,
@@ -382,11 +382,11 @@ function endOf(
   return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
 }
 
-/** Rule tables of domains with grants, for as long as their rules stay. */
+/** Rule tables of domains with grants, stored as long as their rules do not change. */
 const tables = new WeakMap<Resource, RuleTable>();
 
 /**
- * Returns the end in milliseconds since 1970, or why the grant has no effect. `rules`: the rules of its domain; undefined if
+ * Returns the end in milliseconds since 1970, or the reason why the grant has no effect. `rules`: the rules of its domain; undefined if
  * there are none.
  */
 export function grantEnd(
@@ -410,7 +410,7 @@ export function grantEnd(
   return endOfWindow(limit, createdMs);
 }
 
-/** The end of the grant: the end of its window, or one window length later for other algorithms. */
+/** Returns the end of the grant: the end of its window, or, for other algorithms, one window length later. */
 function endOfWindow(limit: Limit, createdMs: number): number {
   const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
@@ -418,7 +418,7 @@ function endOfWindow(limit: Limit, createdMs: number): number {
   if (!hasWindows(limit)) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
   if (unit !== Unit.MONTH) return endMs;
-  // Limiters may count months of the calendar, and no report says so. The later end is certain.
+  // Limiters may count calendar months, and they do not report whether they do. The later end is certain.
   const created = new Date(createdMs);
   return Math.max(endMs, Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + unitMultiplier, 1));
 }

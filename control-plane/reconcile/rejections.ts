@@ -5,19 +5,19 @@ import { isUnreadReason, type RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
 
-/** The reason why a newest spec is not accepted, in words for its owner. */
+/** The reason why the newest spec is not accepted, in words for its owner. */
 export interface Rejection {
   reason: RejectionReason;
   /** The reason, without the spec that stays in force. */
   problem: string;
 }
 
-/** Chosen: one long key leaves room for the other errors. */
+/** Chosen: a long key leaves room for the other errors. */
 export const longestError = 2_000;
-/** Chosen below the 32,768 characters of a condition, because the spec that stays in force is named after it. */
+/** Chosen: below the maximum of 32,768 characters in a condition, because the message also names the spec that stays in force. */
 export const longestProblem = 32_000;
 
-/** The wish of one object, and whether its status says that the wish is granted. */
+/** A request of an object, and whether its status says that it is granted. */
 interface Wish {
   namespace: string;
   fleet: string;
@@ -25,7 +25,7 @@ interface Wish {
   isServed: boolean;
 }
 
-/** Returns why a namespace may not have a domain of a fleet, regardless of its current owner. Undefined if it may. Pure. */
+/** Returns the reason why a namespace may not have a domain of a fleet, regardless of its current owner. Undefined if it may. Pure. */
 export function accessRejection(
   { namespace, fleet, domain, isServed }: Wish,
   domainOwners: DomainOwners,
@@ -48,7 +48,7 @@ export function accessRejection(
   return undefined;
 }
 
-/** Returns whether DOMAIN_OWNERS or the RateLimitFleet has an entry for the domain, which then says who may use it. */
+/** Returns whether DOMAIN_OWNERS or the RateLimitFleet has an entry for the domain. The entry then decides who may use it. */
 export function isAssigned(
   { fleet, domain }: { fleet: string; domain: string },
   domainOwners: DomainOwners,
@@ -71,10 +71,10 @@ export function domainNotAllowed(place: string, owners: readonly string[]): Reje
   return { reason: 'DomainNotAllowed', problem: `${place} is for ${whom}` };
 }
 
-/** The rules that limiters have of an object whose newest spec is not accepted. */
+/** The rules in limiters of an object whose newest spec is not accepted. */
 export interface InForce {
   generation: number;
-  /** The generation is the newest one: its spec was accepted, and now reads otherwise. */
+  /** The generation is the newest one: its spec was accepted, and is now read differently. */
   isSame?: boolean;
   /** Fields that are left out of its served rules. */
   without?: readonly string[] | undefined;
@@ -98,8 +98,8 @@ export function name(text: string): string {
 }
 
 /**
- * Returns why specs cannot be read of which nothing is served, each with its place. Only limiters know which rules are in force
- * elsewhere.
+ * Returns the reasons why specs of which nothing is served cannot be read, each with its place. Only limiters know which rules are in
+ * force elsewhere.
  */
 export function unreadSpecs(
   { outcomes }: ClusterDecision,

@@ -1,6 +1,6 @@
 /**
- * Deleted objects, until no limiter runs their rules any more and receivers of webhooks were notified. Every replica sees
- * deletions and what the leader stores about them, so that each replica can become leader. Pure: its inputs are passed in.
+ * Deleted objects, until no limiter runs their rules and receivers of webhooks were notified. Every replica sees deletions and the
+ * leader's records of them, so that each replica can become the leader. Pure: its inputs are passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
@@ -8,7 +8,7 @@ import { changedKeys } from '../model/versioned-map.ts';
 
 export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
-  /** The resource that was served for it last. Null: none, so that no limiter runs it. */
+  /** The last resource that was served for it. Null: none, so that no limiter runs it. */
   served: { fleet: string; domain: string; resource: string } | null;
   /** The time when the deletion was found, in milliseconds since 1970. */
   removedMs: number;
@@ -23,7 +23,7 @@ interface PendingRemoval {
 }
 
 export interface RemovalsOptions {
-  /** The maximum number of waiting objects. Beyond it, the oldest is dropped. */
+  /** The maximum number of waiting objects. Above it, the oldest object is dropped. */
   max: number;
   /** The time after a deletion within which another leader would have stored it. */
   forgetAfterMs: number;
@@ -47,12 +47,12 @@ export class Removals {
     this.#options = options;
   }
 
-  /** The objects that have to outlive this process, oldest first. */
+  /** The objects that must outlive this process, the oldest first. */
   get objects(): RemovedObject[] {
     return [...this.#waiting.values()].map(({ object }) => object);
   }
 
-  /** `isGone`: whether the object no longer exists, neither as an object of this control plane nor of another. */
+  /** `isGone`: whether the object no longer exists, neither in this control plane nor in another. */
   observe(decision: ClusterDecision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
     for (const uid of changedKeys(decision.outcomes, this.#outcomes)) {
       const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
@@ -61,7 +61,7 @@ export class Removals {
     this.#outcomes = decision.outcomes;
   }
 
-  /** Takes the currently stored objects. Objects that the leader removed from them were notified. */
+  /** Adopts the currently stored objects. Receivers were notified of objects that the leader removed from them. */
   useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
     const uids = new Set(stored.map(({ uid }) => uid));
     if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
@@ -70,7 +70,7 @@ export class Removals {
     for (const object of stored) this.#add(object);
   }
 
-  /** Follows another leader. Objects that it has not stored after this time count as notified. */
+  /** Follows another leader. Objects that the leader has not stored after this time count as notified. */
   follow(nowMs: number): void {
     for (const [uid, { object, isReported }] of this.#waiting) {
       const isOld = nowMs - object.removedMs >= this.#options.forgetAfterMs;
@@ -79,8 +79,8 @@ export class Removals {
   }
 
   /**
-   * Returns the objects to notify now, each once. Call `done` when their receivers know. `newest` is the number of a fleet's
-   * snapshot.
+   * Returns the objects to notify about now, each of them once. Call `done` when their receivers were notified. `newest` is the number of
+   * a fleet's snapshot.
    */
   due(
     newest: (fleet: string) => number | undefined,

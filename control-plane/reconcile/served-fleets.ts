@@ -1,4 +1,4 @@
-/** Makes snapshots from settled claims. Returns the same values for unchanged ones. */
+/** Creates snapshots from settled claims. Returns the same values for unchanged claims. */
 import { type Capabilities, supports } from '../../rules/language/capabilities.ts';
 import { byAge } from '../model/config-object.ts';
 import type { FallbackSpec } from '../model/decision.ts';
@@ -22,7 +22,7 @@ interface ServedPlace {
   resource: Resource;
 }
 
-/** Chosen: up to this number of changes, each is made in the text of a version. */
+/** Chosen: up to this number, each change is made separately in the text of a version. */
 const maxEdits = 8;
 
 /** The resources of one fleet, in the order of their names. */
@@ -30,7 +30,10 @@ class SortedResources {
   readonly #fleet: string;
   readonly #resources: Resource[] = [];
   readonly #lines: string[] = [];
-  /** The joined lines. Undefined if they must be joined. Joining thousands takes longer than changing a few lines in the text. */
+  /**
+   * The joined lines. Undefined if they must be joined again. Joining thousands of lines takes longer than changing a few of them in the
+   * text.
+   */
   #text: string | undefined;
   #edits = 0;
   #snapshot: FleetSnapshot | undefined;
@@ -87,7 +90,7 @@ class SortedResources {
   }
 }
 
-/** The resources of one fleet, as they change. */
+/** The resources of one fleet, which change in place. */
 class FleetGathering {
   readonly resources: SortedResources;
   /** Served places by domain. */
@@ -117,12 +120,12 @@ export class ServedFleets {
   readonly #gatherings = new Map<string, FleetGathering>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
 
-  /** Snapshots by fleet, of fleets with served objects. */
+  /** Snapshots by fleet, for fleets with served objects. */
   get snapshots(): ReadonlyMap<string, FleetSnapshot> {
     return this.#snapshots;
   }
 
-  /** The resource that a claim is in; undefined: it is not served. */
+  /** Returns the resource that contains a claim. Undefined: it is not served. */
   resourceOf(claim: DomainClaim): Resource | undefined {
     const place = this.#placeOf(claim.rules);
     return place?.claims.has(claim) ? place.resource : undefined;
@@ -137,7 +140,7 @@ export class ServedFleets {
     return this.#placeOf(place)?.resource;
   }
 
-  /** Serves the results of these places. `fallbacksOf` returns the possible fallbacks of a claim, the best one first. */
+  /** Serves the results for these places. `fallbacksOf` returns the possible fallbacks of a claim, the best one first. */
   serve(places: ResolvedClaims['places'], fallbacksOf: FallbacksOf): void {
     const next = [...places].map(({ fleet, domain, holders }) => {
       const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
@@ -163,8 +166,8 @@ export class ServedFleets {
 }
 
 /**
- * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules never
- * changes back and forth.
+ * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules does not change
+ * back and forth.
  */
 function servedPlace(
   claims: readonly DomainClaim[],
@@ -185,8 +188,8 @@ function servedPlace(
 }
 
 /**
- * Returns for each claim the first of its possible fallbacks that has a rule left. The others have none, because other objects have
- * all of their top-level rules: see `resourceFor`.
+ * Returns, for each claim, the first of its possible fallbacks that has a rule left. Other claims have no fallback, because other objects
+ * have all of their top-level rules: see `resourceFor`.
  */
 function chosenFallbacks(
   claims: readonly DomainClaim[],

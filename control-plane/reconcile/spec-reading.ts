@@ -13,10 +13,10 @@ import { neededCapabilities } from './needed-capabilities.ts';
 import { type FieldPath, sortFields, unknownFieldRejection, withoutFields } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 
-/** A spec that validates, as limiters get it. */
+/** A valid spec, in the form that limiters get. */
 export interface ReadRules {
   ok: true;
-  /** The spec without fields of a newer CRD, as it was read. */
+  /** The spec without fields of a newer CRD, in the form in which it was read. */
   spec: unknown;
   /** Unknown fields that hold the default of the CRD, as texts. */
   ignored: readonly string[];
@@ -24,9 +24,9 @@ export interface ReadRules {
   domain: string;
   /** The number of rules on all levels. */
   rules: number;
-  /** The same as in `ServedConfig`. */
+  /** As in `ServedConfig`. */
   ownFields: readonly string[];
-  /** The object's rules alone, whatever they are merged with. */
+  /** The object's rules alone, without the rules that they are merged with. */
   resource: Resource;
   /** The `key` or `key_value` of each rule on the top level. Objects of one domain may not share any. */
   topKeys: readonly string[];
@@ -35,9 +35,9 @@ export interface ReadRules {
 export interface UnreadableSpec {
   ok: false;
   rejection: Rejection;
-  /** Unknown fields that do not hold the default of the CRD. */
+  /** Unknown fields that do not have the default of the CRD. */
   unknown: readonly UnknownField[];
-  /** The rules without these fields; undefined where something is wrong besides. */
+  /** The rules without these fields. Undefined if there are other mistakes. */
   rest: ReadRules | undefined;
 }
 
@@ -46,13 +46,13 @@ export type ObjectSpecReading = ReadRules | UnreadableSpec;
 export interface ReadingFacts {
   /** The name of the object in messages. */
   name: string;
-  /** The schemas of the CRDs. Undefined if there is no API server that drops fields of no CRD, so that unknown fields are errors. */
+  /** The schemas of the CRDs. Undefined if no API server drops unknown fields, so that unknown fields are errors. */
   schemas: PublishedSchemas | undefined;
   /** The version of this program. */
   version: string;
 }
 
-/** Returns whether another reading could follow from other schemas. */
+/** Returns whether other schemas could lead to another reading. */
 export function followsFromSchemas(reading: ObjectSpecReading): boolean {
   return reading.ok ? reading.ignored.length > 0 : reading.unknown.length > 0;
 }

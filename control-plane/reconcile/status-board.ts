@@ -1,6 +1,6 @@
 /**
- * Finds the statuses to write: compares the statuses that follow from decision and limiters with those that were written. Each
- * status follows from one version of its object, and only replaces the status of that version. Only leaders write.
+ * Finds the statuses to write: compares the statuses that follow from decision and limiters with those that were written. Each status is
+ * based on a version of its object, and only replaces the status of that version. Only the leader writes.
  */
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import {
@@ -30,7 +30,7 @@ export interface StatusBoardOptions {
 
 /** The changes since the last evaluation. */
 export interface BoardChanges {
-  /** Statuses to write by uid, in the order in which they were found. Undefined if there is nothing to write any more. */
+  /** Statuses to write by uid, in the order in which they were found. Undefined if there is nothing left to write. */
   entries: ReadonlyMap<string, StatusEntry | undefined>;
   found: readonly { object: ConfigObject; news: OwnershipEvent }[];
 }
@@ -40,15 +40,15 @@ export interface Evaluation {
   /** The ledger with this decision. */
   ledger: VersionLedger;
   limiters: LimiterView;
-  /** Objects by uid, as the source has them now, because the decision may be older. */
+  /** The source's current objects by uid, because the decision may be older. */
   objects: ReadonlyMap<string, ConfigObject>;
-  /** The objects that are no longer ours, but still have our name in their status. */
+  /** The objects that no longer belong to this control plane, but still have its name in their status. */
   left: readonly ConfigObject[];
   /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean;
   /**
-   * Whether limiters may still be on their way to a new leader. Until then, the status of the previous leader stays, unless a
-   * limiter rejects the rules.
+   * Whether limiters may still be on their way to a new leader. Until they have arrived, the status of the previous leader stays, unless
+   * a limiter rejects the rules.
    */
   awaitsLimiters?: boolean;
   nowMs: number;
@@ -56,7 +56,7 @@ export interface Evaluation {
 
 interface Found {
   status: ConfigStatus | undefined;
-  /** True if its limiters have not yet reported everything that the status depends on. */
+  /** Whether its limiters have not yet reported everything that the status depends on. */
   isAwaited: boolean;
 }
 
@@ -70,7 +70,7 @@ interface FleetSeen {
   behind: Set<string>;
 }
 
-/** The facts from which a status follows. While they do not change, the status does not change. */
+/** The facts that determine a status. While they do not change, the status does not change. */
 interface Grounds {
   outcome: ObjectOutcome;
   standing: RolloutProgress | undefined;
@@ -86,25 +86,25 @@ interface Evaluated {
   status: ConfigStatus;
   isWritten: boolean;
   isHeld: boolean;
-  /** If the status only counts other overrides and has no other news, it is not written before this time. */
+  /** If only the number of overrides has changed, the status is not written before this time. */
   notBeforeMs: number;
 }
 
-/** Chosen: many overrides must not cause as many statuses that count them. */
+/** Chosen: many overrides must not cause as many status writes. */
 const countEveryMs = 10_000;
 
-/** No snapshot contains anything of the object. */
+/** No snapshot contains rules of the object. */
 const never: FirstSnapshot = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
 
 /**
- * The numbers of an object that webhooks report. Its status does not have them, because each limiter that connects or leaves
- * would change it.
+ * The numbers of an object that webhooks report. Its status does not contain them, because each limiter that connects or leaves would
+ * change it.
  */
 export interface LimiterCounts {
   /** Limiters of the fleet that have the served rules in force. */
   inForce: number;
   refused: number;
-  /** The number of limiters, without those that have not answered for the first time. */
+  /** The number of limiters, without those that have not sent their first answer. */
   total: number;
 }
 
@@ -114,22 +114,22 @@ export class StatusBoard {
   #evaluated = new Map<string, Evaluated>();
   /** Results of the first look at an object, by uid. */
   readonly #found = new Map<string, Found>();
-  /** Times by uid when a status was written only because of a count of overrides. */
+  /** Times by uid at which a status was written only because of a number of overrides. */
   readonly #countedMs = new Map<string, number>();
-  /** Counts at the time when a status was made. */
+  /** Counts at the time at which a status was created. */
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
   /** Uids of objects that were given up. */
   #left: ReadonlySet<string> = new Set();
   readonly #fleets = new Map<string, FleetSeen>();
   /**
-   * Uids of objects that each evaluation checks, because there is a status to write, or because the source does not show a
-   * written one yet.
+   * Uids of objects that each evaluation checks, because there is a status to write, or because the source does not show a written status
+   * yet.
    */
   readonly #open = new Set<string>();
   /** The decision of the last evaluation. Undefined if the next one must check all objects. */
   #decision: ClusterDecision | undefined;
   #objects: Evaluation['objects'] = new Map();
-  /** The entries of the evaluation under way. */
+  /** The entries of the current evaluation. */
   #entries = new Map<string, StatusEntry | undefined>();
   #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
 
@@ -180,7 +180,7 @@ export class StatusBoard {
     return due;
   }
 
-  /** Returns when to evaluate again even if nothing changes. Undefined if that is not needed. */
+  /** Returns when to evaluate again even if there is no news. Undefined if that is not needed. */
   nextDueMs(nowMs: number): number | undefined {
     const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
     return [...counts, ...this.#ownership.dueMs()]
@@ -188,12 +188,12 @@ export class StatusBoard {
       .reduce<number | undefined>((min, ms) => Math.min(min ?? ms, ms), undefined);
   }
 
-  /** Counts the limiters that one of our statuses describes. Undefined if nothing is served for its object. */
+  /** Counts the limiters that one of our statuses describes. Undefined if nothing of its object is served. */
   counts(status: ConfigStatus): LimiterCounts | undefined {
     return this.#counts.get(status);
   }
 
-  /** Called when the changes since the last evaluation are lost. The next evaluation looks at all objects. */
+  /** Call it when the changes since the last evaluation are lost. The next evaluation checks all objects. */
   missed(): void {
     this.#decision = undefined;
   }
@@ -281,8 +281,8 @@ export class StatusBoard {
   }
 
   /**
-   * Gives up an object, once. Its status does not have our name afterwards, so that another control plane that serves it may
-   * write any status.
+   * Gives up an object, once. Its status then no longer has our name, so that another control plane that serves the object may write any
+   * status.
    */
   #leave(object: ConfigObject, nowMs: number): void {
     const { inFlight: inFlightOf, controllerName } = this.#options;
@@ -339,7 +339,7 @@ export class StatusBoard {
     return { outcome, standing, awaitsMore, ...ofFleet, overrides, previous };
   }
 
-  /** The status of another control plane describes its limiters, and not ours. */
+  /** The status of another control plane describes its own limiters. */
   #foundAt({ uid, status }: ConfigObject): Found {
     let found = this.#found.get(uid);
     if (found === undefined) {
@@ -351,7 +351,7 @@ export class StatusBoard {
   }
 
   /**
-   * Returns whether the status of the leader before stays for now. Once this process wrote the status itself, its reasons are
+   * Returns whether the status of the previous leader stays for now. Once this process has written the status itself, its reasons are
    * known.
    */
   #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
@@ -393,7 +393,7 @@ function mayBeAsBefore(
   );
 }
 
-/** Returns whether limiters had rules of the object in force when this process found it, and not these. */
+/** Returns whether limiters had rules of the object in force when this process first saw it, and not these rules. */
 function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   const { servedVersion } = found ?? {};
   const hadLimiters = !hasReason(findCondition(found, 'Programmed'), 'NoLimiters');
@@ -438,8 +438,8 @@ export type Transition = Pick<
 >;
 
 /**
- * Returns the conditions of `next` that have another status or reason than before, or a newer generation. `Ready` is never among
- * them, because it repeats the others.
+ * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` is never among them, because
+ * it repeats the others.
  */
 export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
   return next.conditions.filter((condition) => {

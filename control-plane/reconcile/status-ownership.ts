@@ -2,20 +2,20 @@
 import type { ConfigObject } from '../model/config-object.ts';
 import type { WriteLedger, WriteObservation } from '../model/write-ledger.ts';
 
-/** The result of looking at an object, for those who follow it. */
+/** The result of checking an object, for parts that follow it. */
 export type OwnershipEvent =
   /** Another writer changed a status of this process. `by` is the control plane that the status names, and `manager` is the writer. */
   | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
-  /** Another control plane writes to objects of this class. `yields`: this one leaves the object to it for a while. */
+  /** Another control plane writes to objects of this class. `yields`: this control plane leaves the object to it for a while. */
   | { is: 'class-conflict'; by: string; yields: boolean }
   | Extract<WriteObservation<ConfigObject>, { is: 'written' }>;
 
 const minuteMs = 60_000;
-/** The number of times within a minute that another control plane's name replaces this one's, until one of them yields. */
+/** The number of times within a minute that another control plane's name replaces ours, before one of them yields. */
 const conflictAfter = 2;
-/** The time for which the one that yields does not write the object. */
+/** How long a control plane that yields does not write the object. */
 export const yieldMs = 10 * minuteMs;
-/** Chosen: the number of repairs within a minute before a pause, regardless of the writer and the written name. */
+/** Chosen: the number of repairs within a minute before a pause, regardless of the writer and its name. */
 const maxRepairs = 5;
 const repairPauseMs = 20_000;
 
@@ -36,12 +36,12 @@ export class ContestedStatus {
     this.#ownName = ownName;
   }
 
-  /** The time from which on it may be written again. In the past if it may be written now. */
+  /** The time from which on the object may be written again. It is in the past if it may be written now. */
   get pausedUntilMs(): number {
     return this.#pausedUntilMs;
   }
 
-  /** Called when another writer replaced our status. `by` is the name in the status now. */
+  /** Called when another writer replaced our status. `by` is the name in the current status. */
   overwritten(by: string | undefined, nowMs: number): OwnershipEvent {
     this.#found = this.#found.filter(({ atMs }) => nowMs - atMs < minuteMs);
     this.#found.push({ atMs: nowMs, by });

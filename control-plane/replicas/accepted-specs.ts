@@ -1,8 +1,8 @@
 /**
- * Kept specs that are served in place of a newer generation, one ConfigMap for each object. Every replica reads them, and the
- * leader writes them. So a restart removes no limits if the last change of an object was bad, or if some limiters do not support
- * it. A replica that accepted a newer generation than the stored one, which the leader missed, stores its own. All replicas then
- * serve the newest generation that any of them accepted.
+ * Specs that are served in place of a newer generation, stored in one ConfigMap for each object. Every replica reads them, and the leader
+ * writes them. So a restart removes no limits if the last change of an object was bad, or if some limiters do not support it. A replica
+ * that accepted a newer generation than the stored one, which the leader missed, stores its own. All replicas then serve the newest
+ * generation that any of them accepted.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -39,7 +39,7 @@ async function encodeStoredSpec(uid: string, stored: StoredSpec, codec: Codec): 
 
 const storedSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
 
-/** Rejects if the ConfigMap does not hold a stored spec. */
+/** Rejects if the ConfigMap does not contain a stored spec. */
 async function decodeStoredSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
   const { uid, namespace, name } = map.data;
   const compressed = map.binaryData[specsKey];
@@ -54,8 +54,8 @@ async function decodeStoredSpec(map: ConfigMap, codec: Codec): Promise<StoredSpe
 }
 
 /**
- * Returns whether both are equal. One generation may have been accepted with more than one spec, because a CRD of another version
- * adds or drops fields.
+ * Returns whether both are equal. A generation may have been accepted with more than one spec, because a CRD of another version adds or
+ * drops fields.
  */
 function isSameStoredSpec(a: LastAcceptedSpec, b: LastAcceptedSpec): boolean {
   return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
@@ -92,20 +92,20 @@ export interface AcceptedSpecStoreOptions extends Pick<Telemetry, 'log'> {
   timers: Timers;
   random(): number;
   codec: Codec;
-  /** Called when stored specs have changed, by uid, or were read for the first time. */
+  /** Called, with the uids, when stored specs have changed or were read for the first time. */
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
 
 /** Chosen: a leader with the same information has stored the spec long before. */
 const raiseAfterMs = 1_000;
-/** Chosen: a leader replaces a newer spec by an older one before it has read the newer one, or each time if it cannot read it. */
+/** Chosen: a leader may replace a newer spec by an older one before it has read the newer one, or repeatedly if it cannot read it. */
 const mostReturns = 3;
 
 export class AcceptedSpecStore {
   readonly #options: AcceptedSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
   #wanted: ReadonlyMap<string, StoredSpec> = new Map();
-  /** True if this process led when it determined what to store. If it starts or stops to lead, nothing of it is written. */
+  /** Whether this process led when it determined what to store. If that changes, nothing of it is written. */
   #isOfLeader = false;
   /**
    * The newest generation that was ever stored, by uid, and how often an older one replaced it. The leader that removed it may not be
@@ -147,7 +147,7 @@ export class AcceptedSpecStore {
   }
 
   /**
-   * Takes the specs that must outlive this replica, by uid. A leader stores them unchanged, and other replicas only if they are
+   * Sets the specs that must outlive this replica, by uid. A leader stores them unchanged; other replicas store them only if they are
    * newer.
    */
   sync(wanted: ReadonlyMap<string, StoredSpec>): void {
@@ -189,7 +189,7 @@ export class AcceptedSpecStore {
     this.#values.sync(new Map([...this.stored, ...this.#ahead()]));
   }
 
-  /** The specs that are newer here than in the store. */
+  /** Returns the specs that are newer here than in the store. */
   #ahead(): [uid: string, spec: StoredSpec][] {
     return [...this.#wanted].filter(
       ([uid, { generation }]) => generation > (this.#newest.get(uid)?.generation ?? 0),

@@ -1,4 +1,4 @@
-/** ConfigMaps of the control plane's namespace: writing and watching them, and the values that they hold. */
+/** ConfigMaps in the control plane's namespace: writes and watches them, and reads their values. */
 
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
@@ -64,7 +64,7 @@ export class ConfigMapApi {
   }
 }
 
-/** A ConfigMap, as far as reports and kept specs need it. */
+/** A ConfigMap, reduced to the fields that reports and stored specs need. */
 export interface ConfigMap {
   name: string;
   data: Readonly<Record<string, string>>;
@@ -78,30 +78,30 @@ export interface StoredConfigMap extends ConfigMap {
   resourceVersion: string;
 }
 
-/** The most bytes of one ConfigMap's values, before base64: the API server rejects more than 1 MiB, keys included. */
+/** The maximum size of one ConfigMap's values, before base64. The API server rejects more than 1 MiB, including keys. */
 export const maxConfigMapBytes = 1_000_000;
 
-/** The value of one ConfigMap, or of several together. */
+/** The value of a ConfigMap, or of several together. */
 export interface FoundValue<Value> {
   key: string;
   /** A different text for every value that is ever stored under the key. Undefined while a part of the value is missing. */
   version: string | undefined;
-  /** Decodes the value. Never rejects. Undefined if there is no readable value; it may return `before` in its place. */
+  /** Decodes the value. Never rejects. Returns undefined if there is no readable value; it may return `before` instead. */
   decode(before: Value | undefined): Promise<Value | undefined>;
 }
 
-/** The values that ConfigMaps hold; each is decoded once for every version of it. */
+/** The values in ConfigMaps. Each is decoded once for every version of its ConfigMaps. */
 export class StoredValues<Value> {
   readonly #find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>;
   readonly #read: (hasChanged: boolean) => void;
   readonly #values = new Map<string, Value | undefined>();
-  /** The value that was decoded last, or the reason why it could not be. */
+  /** The value that was decoded last, or the reason why it could not be decoded. */
   readonly #versions = new Map<string, string>();
   #newest: readonly StoredConfigMap[] | undefined;
   #running: Promise<void> | undefined;
   #isRead = false;
 
-  /** `read` is called when all ConfigMaps were checked, whether a value `hasChanged` or not. */
+  /** `read` is called when all ConfigMaps were checked, whether or not a value changed (`hasChanged`). */
   constructor(
     find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>,
     read: (hasChanged: boolean) => void,
@@ -115,7 +115,7 @@ export class StoredValues<Value> {
     return new Map([...this.#values].filter((entry): entry is [string, Value] => entry[1] !== undefined));
   }
 
-  /** Returns whether the values are those of ConfigMaps that were there, all of them, a moment ago. */
+  /** Returns whether the values are those of the complete ConfigMaps of a moment ago. */
   get isRead(): boolean {
     return this.#isRead;
   }
@@ -165,7 +165,7 @@ export function selectorOf(labels: Readonly<Record<string, string>>): string {
     .join(',');
 }
 
-/** Chosen: longer JSON is compressed. */
+/** Chosen: longer JSON texts are compressed. */
 const longestPlainJson = 8 * 1024;
 /** Chosen: the largest decompressed text. Reports of 10,000 limiters are about 5 MB. */
 const longestJson = 256 * 1024 * 1024;
@@ -180,7 +180,7 @@ export interface SplitJson {
   revision: string;
   /** Further data of each part. */
   head?: Readonly<Record<string, string>>;
-  /** The most bytes of a part, before base64. */
+  /** The maximum size of a part, before base64. */
   maxPartBytes?: number | undefined;
   codec: Codec;
 }
@@ -193,7 +193,7 @@ export interface ConfigMapPart<Map extends ConfigMap = ConfigMap> {
   map: Map;
 }
 
-/** A `revision` that no other process, and no other moment, comes to. */
+/** A `revision` that is unique across processes and times. */
 export function newRevision(clock: Clock, random: () => number): string {
   return `${clock.nowMs().toString(36)}-${Math.floor(random() * 36 ** 6).toString(36)}`;
 }
@@ -203,8 +203,8 @@ export function partName(name: string, part: number): string {
 }
 
 /**
- * Writes one JSON text in ConfigMaps. A small text is readable for people. A longer one is compressed, and cut into several
- * ConfigMaps if one cannot hold it. All parts of one text have the same revision, and a reader waits for all of them.
+ * Writes a JSON text to ConfigMaps. A short text is readable for people. A longer text is compressed, and split into several ConfigMaps
+ * if one cannot hold it. All parts of one text have the same revision, and a reader waits for all of them.
  */
 export async function splitJson(parted: SplitJson): Promise<ConfigMap[]> {
   const { name, key, json, revision, head = {}, maxPartBytes = maxConfigMapBytes, codec } = parted;
@@ -231,7 +231,7 @@ export function readPart<Map extends ConfigMap>(map: Map): ConfigMapPart<Map> | 
   return { revision, part: Number(match[1]), parts: Number(match[2]), map };
 }
 
-/** The parts of the newest revision, in their order; undefined while some part of it is missing. */
+/** Returns the parts of the newest revision, in their order. Undefined while a part of it is missing. */
 export function completeParts<P extends ConfigMapPart>(found: readonly P[]): P[] | undefined {
   const first = found.find(({ part }) => part === 1);
   if (first === undefined) return undefined;
@@ -254,7 +254,7 @@ export async function jsonOfParts(
 /** Compresses values that are too long for plain text. */
 export interface Codec {
   compress(text: string): Promise<Buffer>;
-  /** Rejects bytes that `compress` did not make, and texts of more than `maxBytes`. */
+  /** Rejects bytes that are not from `compress`, and texts of more than `maxBytes`. */
   decompress(bytes: Buffer, maxBytes: number): Promise<string>;
 }
 

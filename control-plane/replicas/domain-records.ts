@@ -17,7 +17,7 @@ import { SharedValues } from './shared-values.ts';
 /** The name of the first ConfigMap. */
 const mapName = 'weir-domains';
 const jsonKey = 'domains.json';
-/** Chosen: the first change is written at once, and all others of a second together. */
+/** Chosen: the first change is written at once, and all changes of the following second together. */
 const gatherMs = 50;
 const intervalMs = 1_000;
 
@@ -27,8 +27,8 @@ const recordsModel = z.record(
 );
 
 /**
- * Returns the next records, or `before` itself if nothing changes. A domain that became free is reserved for `releaseMs`, and
- * then forgotten. Pure.
+ * Returns the next records, or `before` itself if nothing changes. A domain that became free is reserved for `releaseMs`, and its record
+ * is then dropped. Pure.
  */
 export function nextRecords(
   before: DomainRecords,
@@ -65,7 +65,7 @@ function sameRecords(a: DomainRecords, b: DomainRecords): boolean {
 export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** The time for which a domain that became free is reserved. */
+  /** How long a domain that became free is reserved. */
   releaseMs: number;
   /** Called before each write. */
   mayWrite(): boolean;
@@ -75,7 +75,7 @@ export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   codec: Codec;
   /** See `SplitJson`. */
   maxPartBytes?: number;
-  /** Called when `records` is another value. */
+  /** Called when `records` has been replaced. */
   changed(): void;
 }
 
@@ -87,9 +87,9 @@ export class DomainRecordStore {
   /** The last content of the ConfigMaps. Undefined if there is no readable content. */
   #shown: DomainRecords | undefined;
   #decision: Pick<ClusterDecision, 'holders'> | undefined;
-  /** The last decision of a leader, from its first one on. */
+  /** The last decision of a leader, from its first decision on. */
   #wanted: DomainRecords | undefined;
-  /** The holders from which `#wanted` follows, if time changes nothing in it. */
+  /** The holders that determine `#wanted`, unless the time changes it. */
   #settled: ClusterDecision['holders'] | undefined;
   #callOff = (): void => {};
 
@@ -121,7 +121,7 @@ export class DomainRecordStore {
     });
   }
 
-  /** The same for all replicas, but for the time that news travels; undefined before they are read. */
+  /** The records. They are the same on all replicas, except for delays. Undefined before they are read. */
   get records(): DomainRecords | undefined {
     return this.#records;
   }
@@ -130,7 +130,7 @@ export class DomainRecordStore {
     void this.#values.load();
   }
 
-  /** Takes the decision of a leader. Undefined if the record may be older than the objects, so that no domain becomes free. */
+  /** Adopts the decision of a leader. Undefined if the record may be older than the objects, so that no domain becomes free. */
   decided(decision: Pick<ClusterDecision, 'holders'> | undefined): void {
     this.#decision = decision;
     if (decision === undefined) this.#callOff();
@@ -150,7 +150,7 @@ export class DomainRecordStore {
     await this.#values.close();
   }
 
-  /** If the record is missing or damaged, the known one stays in force. */
+  /** If the stored record is missing or damaged, the known record stays in force. */
   #read(): void {
     const before = this.#records;
     const isMissing = this.#values.maps.length === 0;

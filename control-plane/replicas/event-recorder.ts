@@ -1,5 +1,5 @@
 /**
- * Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. They never delay other work: if there are too many,
+ * Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. They never delay other work: if there are too many events,
  * new ones are dropped.
  */
 import { createHash } from 'node:crypto';
@@ -23,7 +23,7 @@ export interface EventContent {
 
 type EventWrite<T extends EventContent> =
   | { do: 'create'; event: T; atMs: number }
-  /** The event of this content, seen `count` times, was already written. */
+  /** The event with this content, seen `count` times, was already written. */
   | { do: 'repeat'; event: T; count: number; lastMs: number };
 
 type DropReason = 'object' | 'queue';
@@ -31,7 +31,7 @@ type DropReason = 'object' | 'queue';
 interface EventQueueOptions {
   /** The maximum number of waiting events. Defaults to 1,000. */
   maxWaiting?: number;
-  /** The events for one object. Defaults to 25 at once and one more every 20 s. */
+  /** The maximum rate of events for one object. Defaults to 25 at once and one more every 20 s. */
   burstPerObject?: number;
   perSecondPerObject?: number;
   /** The maximum number of writes per second. Defaults to 10. */
@@ -45,9 +45,9 @@ interface Series<T> {
   isWaiting: boolean;
 }
 
-/** Chosen: the same event after a longer pause is a new one. */
+/** Chosen: after a longer pause, the same event counts as a new one. */
 const seriesMs = 6 * 60_000;
-/** Chosen: the number of objects and events that are stored. */
+/** Chosen: the number of objects and events that are remembered. */
 const maxRemembered = 4_096;
 
 /**
@@ -77,7 +77,7 @@ export class EventQueue<T extends EventContent> {
     return this.#waiting.length;
   }
 
-  /** Returns why the event is dropped. Undefined if it is not. */
+  /** Returns the reason why the event is dropped. Undefined if it is not dropped. */
   add(event: T, nowMs: number): DropReason | undefined {
     const key = JSON.stringify([event.uid, event.type, event.reason, event.note]);
     const known = this.#series.get(key);
@@ -110,7 +110,7 @@ export class EventQueue<T extends EventContent> {
     return this.#waiting.length === 0 ? undefined : this.#writes.waitMs(nowMs);
   }
 
-  /** Clears the queue when this process no longer leads. Returns the number of events. */
+  /** Clears the queue when this process no longer leads. Returns the number of dropped events. */
   clear(): number {
     const count = this.#waiting.length;
     this.#waiting.length = 0;
@@ -126,7 +126,7 @@ export class EventQueue<T extends EventContent> {
   }
 }
 
-/** The one that was used longest ago is forgotten. */
+/** Drops the entry that was used longest ago. */
 function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.delete(key);
   map.set(key, value);
@@ -184,7 +184,7 @@ export class EventRecorder {
     });
   }
 
-  /** Records an event, which is written soon. Only leaders call it. */
+  /** Records an event, which is written soon. Only the leader calls it. */
   record(event: RecordedEvent): void {
     const { clock, metrics } = this.#options;
     metrics.all.eventsRecorded.inc();
@@ -201,14 +201,14 @@ export class EventRecorder {
     this.#queue.clear();
   }
 
-  /** Drops waiting events. Settles when no write is running any more. */
+  /** Drops waiting events. Settles when no write is in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.clear();
     await this.#pump.close();
   }
 
-  /** Returns the error after which it is worth another attempt. */
+  /** Returns the error if another attempt is worthwhile. */
   async #write(write: EventWrite<Named>, failures: number): Promise<ApiError | undefined> {
     try {
       await this.#send(write);
@@ -239,7 +239,7 @@ export class EventRecorder {
         body: { series },
       });
     } catch (error) {
-      // The event was never written, because its repetition came while it waited, or it has expired since.
+      // The event was never written, because its repetition arrived while it waited, or it has expired since.
       if (!(error instanceof ApiError && error.status === 404)) throw error;
       await this.#create(path, event, write.lastMs, series);
     }
@@ -275,7 +275,7 @@ export class EventRecorder {
     }
   }
 
-  /** The same for no two events, of any replica. */
+  /** A name that is unique for every event of every replica. */
   #nameOf({ object }: RecordedEvent): string {
     const { clock, instance } = this.#options;
     this.#count += 1;

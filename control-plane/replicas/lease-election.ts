@@ -1,11 +1,11 @@
-/** The election of the leader: what a candidate has to do, and how it is done. */
+/** The election of the leader: what a candidate must do, and how it does it. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
 
 export interface ElectionOptions {
-  /** A different text for every process that runs at the same time. */
+  /** A text that differs for every process that runs at the same time. */
   identity: string;
   leaseDurationMs: number;
   /** The renewal deadline, shorter than leaseDurationMs. */
@@ -21,8 +21,8 @@ type ElectionStep =
   | { do: 'wait'; untilMs: number };
 
 /**
- * One candidate's view of the Lease that names the leader. Pure: it is shown what was read, written and heard, and
- * says what to do next. All times are on the candidate's own monotonic clock.
+ * One candidate's view of the Lease object that names the leader. Pure: it gets the results of reads, writes and watches, and returns the
+ * next step. All times are on the candidate's own monotonic clock.
  *
  *                 read                  free, expired or its own: written
  *   unknown ───────────────> following ───────────────────────────────────> leading ──┐ written again every
@@ -31,20 +31,20 @@ type ElectionStep =
  *                                      since the last good write was sent       │ read: still its own
  *                                                    write failed: doubtful ────┘ (leading, reads before it writes)
  *
- * Never two leaders: a leader stops renewDeadlineMs after it *sent* its last good write. Another candidate saw that
- * write no earlier, waits for the Lease's whole duration from then on, and its write names the version that it saw,
- * so it fails if there was a newer one. The duration is longer than the deadline by more than clocks drift apart.
+ * Never two leaders: a leader stops renewDeadlineMs after it *sent* its last good write. Another candidate saw that write no earlier,
+ * waits for the Lease's whole duration from then on, and its write names the version that it saw, so it fails if there was a newer one.
+ * The duration is longer than the deadline by more than clocks drift apart.
  */
 export class ElectionState {
   readonly #options: ElectionOptions;
   /** The last record that was seen. Undefined if there is none. */
   #record: LeaseRecord | undefined;
-  /** The time from which a record of another holder counts for nothing. */
+  /** The time from which on a record of another holder is ignored. */
   #expiresMs = Number.NEGATIVE_INFINITY;
   /** Whether the record is known. False before the first read and after a failed write. */
   #isKnown = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
-  /** The time when the last good write was sent. Undefined while following. */
+  /** The time at which the last successful write was sent. Undefined while following. */
   #renewedMs: number | undefined;
 
   constructor(options: ElectionOptions) {
@@ -60,7 +60,7 @@ export class ElectionState {
     return nowMs < this.leadsUntilMs;
   }
 
-  /** The time when leading ends unless a write succeeds before. In the past while following. */
+  /** The time at which leading ends unless a write succeeds before. In the past while following. */
   get leadsUntilMs(): number {
     if (this.#renewedMs === undefined) return Number.NEGATIVE_INFINITY;
     return this.#renewedMs + this.#options.renewDeadlineMs;
@@ -74,7 +74,7 @@ export class ElectionState {
     return this.#write();
   }
 
-  /** The server's answer to a read; undefined: there is no such Lease. */
+  /** Handles the server's answer to a read. Undefined: there is no such Lease object. */
   read(record: LeaseRecord | undefined, nowMs: number): void {
     this.#observe(record, nowMs);
     this.#isKnown = true;
@@ -82,12 +82,12 @@ export class ElectionState {
     if (!isGone && record.holder !== this.#options.identity) this.#renewedMs = undefined;
   }
 
-  /** Takes a record from a watch, which may be late. A leader and a running write get newer information from the server's answers. */
+  /** Adopts a record from a watch, which may be late. A leader and a running write get newer information from the server's answers. */
   heard(record: LeaseRecord | undefined, nowMs: number): void {
     if (this.#isKnown && !this.leads(nowMs)) this.#observe(record, nowMs);
   }
 
-  /** The server took the write that was sent at `sentMs`. */
+  /** The server accepted the write that was sent at `sentMs`. */
   written(record: LeaseRecord, sentMs: number, nowMs: number): void {
     this.#observe(record, nowMs);
     this.#isKnown = true;
@@ -95,12 +95,12 @@ export class ElectionState {
     this.#renewedMs = sentMs;
   }
 
-  /** The write named an outdated version, so the Lease object is read again at once. */
+  /** The write was based on an outdated version, so the Lease object is read again at once. */
   conflicted(): void {
     this.#isKnown = false;
   }
 
-  /** A read or a write failed, and may have succeeded all the same. */
+  /** A read or a write failed, but may have succeeded on the server. */
   failed(sentMs: number): void {
     this.#isKnown = false;
     this.#notBeforeMs = sentMs + this.#options.retryPeriodMs;
@@ -134,7 +134,7 @@ export class ElectionState {
     return this.#record !== undefined && ['', this.#options.identity].includes(this.#record.holder);
   }
 
-  /** A Lease that somebody deleted was held all the same: its holder's time has to pass as if it were there. */
+  /** A Lease object that was deleted still had a holder. The holder's time must pass as if the object existed. */
   #observe(record: LeaseRecord | undefined, nowMs: number): void {
     if (record !== undefined && record.resourceVersion !== this.#record?.resourceVersion) {
       this.#expiresMs = nowMs + (record.durationMs ?? this.#options.leaseDurationMs);
@@ -149,13 +149,13 @@ export interface LeaseElectionOptions extends ElectionOptions, Telemetry {
   clock: Clock;
   timers: Timers;
   startedLeading(): void;
-  /** The Lease could not be renewed in time, is another's, or was released. */
+  /** The Lease object could not be renewed in time, belongs to another candidate, or was released. */
   stoppedLeading(): void;
-  /** A read or write of the Lease failed; it is tried again. */
+  /** A read or write of the Lease object failed and will be repeated. */
   failed(error: unknown): void;
 }
 
-/** Runs one candidate. It performs the actions of its ElectionState on a Lease object of the Kubernetes API. */
+/** Runs one candidate. It performs the steps of its ElectionState on a Lease object of the Kubernetes API. */
 export class LeaseElection {
   readonly #options: LeaseElectionOptions;
   readonly #state: ElectionState;
@@ -185,7 +185,7 @@ export class LeaseElection {
     this.#drive();
   }
 
-  /** Takes a record from a watch of the Lease object. Undefined if it was deleted. */
+  /** Adopts a record from a watch of the Lease object. Undefined if it was deleted. */
   heard(record: LeaseRecord | undefined): void {
     if (!this.#isRunning) return;
     this.#state.heard(record, this.#nowMs());

@@ -1,6 +1,6 @@
 /**
- * Lease objects of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied
- * repeatedly as a sign of life.
+ * Lease objects of one namespace: the leader's, which candidates replace by version, and those of replicas, which are renewed regularly
+ * as signs of life.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
@@ -13,7 +13,7 @@ export interface LeaseApiOptions {
   namespace: string;
   /** The timeout of one request. */
   timeoutMs: number;
-  /** The clock for times that people read in the Lease object. */
+  /** The clock for times in the Lease object that people read. */
   clock: Clock;
 }
 
@@ -26,7 +26,7 @@ export interface LeaseClaim {
   acquireTime: string | undefined;
 }
 
-/** The Lease object of the API server, as far as we read it. */
+/** A Lease object of the API server, reduced to the fields that are used here. */
 export interface LeaseObject {
   metadata: { name: string; uid: string; resourceVersion: string; labels?: Record<string, string> };
   spec?: {
@@ -45,7 +45,7 @@ export class LeaseApi {
     this.#options = options;
   }
 
-  /** Returns undefined if there is none. */
+  /** Returns undefined if there is no such object. */
   async read(name: string): Promise<LeaseRecord | undefined> {
     try {
       return leaseRecord(await this.#request<LeaseObject>({ path: this.#path(name) }));
@@ -66,7 +66,7 @@ export class LeaseApi {
           : await this.#request<LeaseObject>({ method: 'PUT', path: this.#path(claim.name), body });
       return leaseRecord(written);
     } catch (error) {
-      // Not found: the object was deleted since it was read.
+      // Not found: the object was deleted after it was read.
       if (isStatus(error, 409) || (over !== undefined && isStatus(error, 404))) return undefined;
       throw error;
     }
@@ -155,15 +155,15 @@ function isStatus(error: unknown, status: number): boolean {
   return error instanceof ApiError && error.status === status;
 }
 
-/** The content of a coordination.k8s.io/v1 Lease, as far as an election or a sign of life needs it. */
+/** The content of a coordination.k8s.io/v1 Lease, reduced to the fields that an election or a sign of life needs. */
 export interface LeaseRecord {
   /** The version, which changes with every write. A write with a version other than the server's is rejected. */
   resourceVersion: string;
-  /** The holder. Empty if the last one has released it. */
+  /** The holder. Empty if the last holder has released it. */
   holder: string;
   /** The time after which the Lease object expires without a renewal. Undefined if its writer did not set it. */
   durationMs: number | undefined;
-  /** The time in RFC 3339 with microseconds, by the holder's clock. For people. */
+  /** The time in RFC 3339 with microseconds, by the holder's clock. It is for people. */
   acquireTime: string | undefined;
   /** The number of changes of the holder. */
   transitions: number;
@@ -182,12 +182,12 @@ export interface ReplicaLeaseOptions {
 
 /** Chosen: two renewals may be lost before the Lease object expires. */
 const renewalsPerDuration = 10 / 3;
-/** Chosen: the wait after a failure, as a part of the time between renewals. */
+/** Chosen: the wait after a failure, as a fraction of the time between renewals. */
 const retryPart = 1 / 3;
-/** Chosen: the minimum time between two renewals that are asked for. */
+/** Chosen: the minimum time between two requested renewals. */
 const minBetweenMs = 200;
 
-/** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
+/** The Lease object that shows that a replica is alive. The replica renews it repeatedly until it ends. */
 export class ReplicaLease {
   readonly #options: ReplicaLeaseOptions;
   readonly #acquireTime: string;
@@ -217,8 +217,8 @@ export class ReplicaLease {
   }
 
   /**
-   * Calls `then` once the API server has answered a renewal that begins after this call, which is soon. What this process knew before
-   * may be older than what other replicas know, because a dead connection shows nothing.
+   * Calls `then` once the API server has answered a renewal that begins after this call, which is soon. Before that, the information of
+   * this process may be older than that of other replicas, because a dead connection shows nothing.
    */
   confirm(then: () => void): void {
     this.#asked.push(then);
@@ -246,7 +246,7 @@ export class ReplicaLease {
     this.#callOff = timers.after(Math.max(delayMs, minMs), () => this.#renew());
   }
 
-  /** Returns whether the API server answered, and how long to wait for the next time. */
+  /** Returns whether the API server answered, and how long to wait before the next renewal. */
   async #apply(): Promise<{ delayMs: number; isAnswered: boolean }> {
     const { replica, durationMs, api, clock, renewed, failed } = this.#options;
     const everyMs = durationMs / renewalsPerDuration;
@@ -267,7 +267,7 @@ export class ReplicaLease {
 
 export interface LeaseObservation {
   name: string;
-  /** The version of the Lease object. The same one again is no sign of life. */
+  /** The version of the Lease object. The same version again is not a sign of life. */
   resourceVersion: string;
   durationMs: number;
 }
@@ -292,7 +292,7 @@ export class ReplicaLiveness {
   readonly #lives = new Map<string, Life>();
   #deafSinceMs: number | undefined;
 
-  /** Returns whether the replica came to life by it. */
+  /** Returns whether the replica became alive because of this. */
   see(sign: LeaseObservation, nowMs: number): boolean {
     const { name, resourceVersion, durationMs } = sign;
     if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;
@@ -313,14 +313,17 @@ export class ReplicaLiveness {
     return life !== undefined && (this.#deafSinceMs ?? nowMs) < life.untilMs;
   }
 
-  /** Returns when the next replica counts as dead unless it is seen before. Infinite if none is alive, or while nothing can be heard. */
+  /**
+   * Returns when the next replica counts as dead unless it is seen before. Infinite if none is alive, or while this process receives no
+   * news.
+   */
   nextDeathMs(nowMs: number): number {
     if (this.#deafSinceMs !== undefined) return Number.POSITIVE_INFINITY;
     const alive = [...this.#lives.values()].flatMap(({ untilMs }) => (untilMs > nowMs ? untilMs : []));
     return Math.min(Number.POSITIVE_INFINITY, ...alive);
   }
 
-  /** Called when nothing can be heard from now on. */
+  /** Called when this process receives no news from now on. */
   becomeDeaf(nowMs: number): void {
     this.#deafSinceMs ??= nowMs;
   }

@@ -2,7 +2,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 
-/** The part of a failure that determines the wait before the next attempt. An ApiError is one. */
+/** The part of a failure that determines the wait before the next attempt. An ApiError has it. */
 export interface Failure {
   retryAfterMs?: number | undefined;
 }
@@ -20,7 +20,7 @@ export class PacedQueue<Entry> {
     this.#wanted = wanted;
   }
 
-  /** The stored state may differ from the wanted one. */
+  /** The stored state may differ from the wanted state. */
   ask(): void {
     this.#isDue = true;
   }
@@ -46,7 +46,7 @@ export class PacedQueue<Entry> {
 }
 
 export interface PumpOptions<Entry, Failed extends Failure> {
-  /** The waiting entries, in their order and under their budget. */
+  /** The waiting entries, in their order and within their budget. */
   queue: {
     next(nowMs: number): Entry | undefined;
     /** Returns the milliseconds until `next` returns an entry. Undefined if no entry waits. */
@@ -58,9 +58,9 @@ export interface PumpOptions<Entry, Failed extends Failure> {
   mayRun(): boolean;
   /** Returns undefined if the entry is done. `failures` counts from 1 and includes this attempt. */
   attempt(entry: Entry, failures: number): Promise<Failed | undefined>;
-  /** The entry is tried again then. */
+  /** The entry will be tried again at that time. */
   failed?(entry: Entry, failure: Failed, retryInMs: number): void;
-  /** The entry is not tried again, as nothing may run any more. */
+  /** The entry is not tried again, because no entry may run any more. */
   givenUp?(entry: Entry): void;
   firstRetryMs: number;
   maxRetryMs: number;
@@ -81,7 +81,7 @@ export class Pump<Entry, Failed extends Failure> {
     this.#options = options;
   }
 
-  /** Called when the queue has a new entry, or entries may run from now on. */
+  /** Called when the queue has a new entry, or when entries may run from now on. */
   wake(): void {
     const { queue, clock, timers, mayRun, concurrency } = this.#options;
     this.#callOff?.();
@@ -104,7 +104,7 @@ export class Pump<Entry, Failed extends Failure> {
     for (const end of [...this.#waits]) end();
   }
 
-  /** Takes no more entries from the queue. Settles when no attempt is running any more. */
+  /** Takes no more entries from the queue. Settles when no attempt is in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.endWaits();

@@ -9,10 +9,10 @@ export interface ReplicaNameOptions {
   random(): number;
 }
 
-/** Chosen: leaves room in a name of at most 253 characters for the text before and after it. */
+/** Chosen: leaves room for the text before and after it in a name of at most 253 characters. */
 const longestName = 200;
 
-/** A DNS label that is another one for every replica that runs at the same time; part of the names of its objects. */
+/** Returns a DNS label that differs for every replica that runs at the same time. It is part of the names of the replica's objects. */
 export function replicaName({ podName, hostName, random }: ReplicaNameOptions): string {
   if (podName !== undefined && podName !== '') return asLabel(podName);
   const suffix = Math.floor(random() * 36 ** 5)
@@ -35,7 +35,10 @@ function asLabel(text: string): string {
 /** The field manager of every server-side apply. */
 export const fieldManager = 'weir-control-plane';
 
-/** The query and type of server-side apply: the object then has the body, and nothing else that this manager wrote before. */
+/**
+ * The query and type of server-side apply. The object then has the content of the body, and no other fields that this manager wrote
+ * before.
+ */
 export const serverSideApply = {
   method: 'PATCH',
   query: { fieldManager, force: true },
@@ -52,7 +55,7 @@ export function managedLabels(role?: ObjectRole): Record<string, string> {
   return role === undefined ? labels : { ...labels, [roleLabel]: role };
 }
 
-/** The Lease by which a replica says that it lives. */
+/** Returns the name of the Lease object that shows that a replica is alive. */
 export function replicaLeaseName(replica: string): string {
   return `weir-replica-${replica}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The reports of replicas about their limiters. Each replica publishes its own in ConfigMaps, and reads the reports of all
- * living ones.
+ * The reports of replicas about their limiters. Each replica publishes its own report in ConfigMaps, and reads the reports of all living
+ * replicas.
  */
 import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -42,7 +42,7 @@ export interface ReplicaReportsOptions extends Telemetry {
   intervalMs?: number;
   /** See `encodeReport`. */
   maxPartBytes?: number;
-  /** The first complete lists are in, and read. */
+  /** The first complete lists have arrived and were read. */
   listed(): void;
   /** Called when `living` may have changed. */
   changed(): void;
@@ -60,8 +60,8 @@ export interface SeenLease {
 const defaultDurationMs = 5_000;
 
 /**
- * The reports of all replicas about their limiters. It publishes the own report: the first change at once, further ones at most
- * every 250 ms, one write at a time. It watches the reports and Lease objects of all, and counts the living replicas.
+ * The reports of all replicas about their limiters. It publishes the replica's own report: the first change at once, further changes at
+ * most every 250 ms, with one write at a time. It watches the reports and Lease objects of all replicas, and counts the living ones.
  */
 export class ReplicaReports {
   readonly #options: ReplicaReportsOptions;
@@ -69,13 +69,13 @@ export class ReplicaReports {
   readonly #reports: SharedValues<StoredReport>;
   readonly #signs = new ReplicaLiveness();
   #own: ReplicaReport;
-  /** A random text, so that no two runs of one replica count from the same number. */
+  /** A random text, so that two runs of a replica never count from the same number. */
   readonly #run: string;
   #count = 0;
   #owner: Owner | undefined;
   #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
-  /** The reasons why nothing can be heard: an interrupted watch, or a Lease object of this replica that cannot be renewed. */
+  /** The reasons why no news can arrive: an interrupted watch, or a Lease object of this replica that cannot be renewed. */
   readonly #deafFor = new Set<'watch' | 'renewal'>();
   #isListed = false;
   #isClosed = false;
@@ -143,7 +143,7 @@ export class ReplicaReports {
     void this.#reports.load();
   }
 
-  /** Publishes the report of this replica. It is used here at once, regardless of its Lease object. */
+  /** Publishes the report of this replica. It applies here at once, regardless of the replica's Lease object. */
   publish(report: ReplicaReport): void {
     this.#own = report;
     this.#count += 1;
@@ -231,7 +231,7 @@ export class ReplicaReports {
     return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
   }
 
-  /** Returns whether a living replica ended by it. */
+  /** Returns whether a living replica ended because of this. */
   #leaseGone({ name, record, isReplica }: SeenLease): boolean {
     this.#options.leaseChanged(name, undefined);
     return isReplica && this.#signs.remove(record.holder, this.#nowMs());
@@ -257,7 +257,7 @@ export class ReplicaReports {
     this.#options.changed();
   }
 
-  /** Sets a timer for the time when the next replica counts as dead. */
+  /** Sets a timer for the time at which the next replica counts as dead. */
   #setTimer(): void {
     this.#callOff?.();
     this.#callOff = undefined;
@@ -277,7 +277,7 @@ function seenLease(object: LeaseObject): SeenLease {
   return { name, isReplica: labels[roleLabel] === 'replica', record: leaseRecord(object) };
 }
 
-/** Chosen, for each text that a limiter sends: a refusal's message is for a condition, which people read. */
+/** Chosen, for each text from a limiter: the message of a rejection is for a condition, which people read. */
 const longestMessage = 1_024;
 const longestName = 253;
 
@@ -289,14 +289,14 @@ export function reportName(replica: string, part = 1): string {
 }
 
 /**
- * Cuts the texts of limiters to lengths that are acceptable for thousands of limiters. Merged reports are cut equally on every
- * replica.
+ * Shortens the texts of limiters to lengths that are acceptable for thousands of limiters. Merged reports are shortened in the same way
+ * on every replica.
  */
 export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaReport {
   return { replica, limiters: limiters.map(boundedLimiter) };
 }
 
-/** A report as `splitJson` stores it, so that no limiter is ever seen twice or not at all. */
+/** A report in the form that `splitJson` stores, so that no limiter is ever seen twice or not at all. */
 export function encodeReport(
   report: ReplicaReport,
   options: Pick<SplitJson, 'revision' | 'maxPartBytes' | 'codec'>,
@@ -328,7 +328,7 @@ interface StoredReport {
   owner: Owner | undefined;
 }
 
-/** The format of reports by replica, whether it lives or not. Reports of 10,000 limiters are compared by their revision. */
+/** The format of reports by replica, living or not. Reports of 10,000 limiters are compared by their revision. */
 export function reportFormat({
   codec,
   maxPartBytes,
@@ -349,7 +349,7 @@ export function reportFormat({
   };
 }
 
-/** The report of all its ConfigMaps, in their order; rejects when they are damaged. */
+/** Returns the report from all its ConfigMaps, in their order. Rejects if they are damaged. */
 export async function decodeReport(maps: readonly ConfigMap[], codec: Codec): Promise<ReplicaReport> {
   const { replica } = maps[0]?.data ?? {};
   if (replica === undefined) throw new Error('a report has no parts');
@@ -367,7 +367,7 @@ const limiterSchema = z.object({
   isWeir: z.boolean(),
   /** Older replicas do not send it. */
   countsCompatibly: z.boolean().default(true),
-  /** A replica of a newer version may list others. */
+  /** A replica of a newer version may list other values. */
   capabilities: z.array(z.string()).transform(knownCapabilities),
   ruleSupport: ruleSupportSchema.optional(),
   connectedMs: z.number(),
@@ -380,7 +380,7 @@ const limiterSchema = z.object({
     .object({
       version: z.string(),
       message: z.string(),
-      /** The field of older replicas. */
+      /** A field that only older replicas send. */
       resources: rejectedSchema.optional(),
       /** The number of a list in the report. Undefined if the whole snapshot is rejected. */
       refused: z.number().optional(),

@@ -1,6 +1,6 @@
 /**
- * One replica among the others: its sign of life, its report, the others' reports, the election of the leader, and the cleanup of
- * dead replicas by the leader.
+ * One replica among others: its sign of life, its report, the reports of others, the election of the leader, and the leader's cleanup of
+ * dead replicas.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
@@ -17,7 +17,7 @@ import { LeaseApi, ReplicaLease } from './leases.ts';
 import { replicaLeaseName } from './replica-name.ts';
 import { boundedReport, ReplicaReports } from './replica-reports.ts';
 
-/** Chosen: connections that are not known to be dead are replaced at most once in this time, and up to half of it later. */
+/** Chosen: connections that are not known to be dead are replaced at most once in this time, plus up to half of it. */
 const rareMs = 60_000;
 
 export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
@@ -28,9 +28,9 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   replica: string;
   leaseName: string;
   replicaLeaseDurationMs: number;
-  /** The time for which a replica must be dead before the leader deletes its objects. Defaults to a minute. */
+  /** How long a replica must be dead before the leader deletes its objects. Defaults to a minute. */
   cleanupAfterMs?: number;
-  /** The most bytes of one ConfigMap with a report. Defaults to what the API server accepts. */
+  /** The maximum size of one ConfigMap with a report. Defaults to the limit of the API server. */
   maxPartBytes?: number;
   clock: Clock;
   timers: Timers;
@@ -82,7 +82,7 @@ export class Replicas {
       patienceMs: options.replicaLeaseDurationMs / 2,
       reconnect: () => client.close(),
     });
-    // A sign of life that gets no answer must fail before others consider this replica dead.
+    // A sign of life without an answer must fail before others consider this replica dead.
     this.#lease = new ReplicaLease({
       ...options,
       durationMs: options.replicaLeaseDurationMs,
@@ -115,7 +115,7 @@ export class Replicas {
     });
   }
 
-  /** Returns whether this replica may write; by the clock, so that it is false before another one leads. */
+  /** Returns whether this replica may write. The clock decides, so that it is false before another replica leads. */
   get leads(): boolean {
     return this.#election.leads;
   }
@@ -124,7 +124,7 @@ export class Replicas {
     return this.#election.leader;
   }
 
-  /** A candidate it becomes once it knows what all replicas reported. */
+  /** The replica becomes a candidate once it knows the reports of all replicas. */
   start(): void {
     this.#reports.start();
     this.#lease.start();
@@ -157,17 +157,17 @@ export class Replicas {
 }
 
 export interface WatchDoubtOptions extends Pick<ReplicasOptions, 'clock' | 'timers' | 'random' | 'cutOff'> {
-  /** The time that the watch of Lease objects may take to show a renewal. */
+  /** The maximum time after which the watch of Lease objects shows a renewal. */
   patienceMs: number;
   /** Ends all connections. Watches start again, and show missed events a moment later. */
   reconnect(): void;
 }
 
 /**
- * Finds out whether watches are silent because of dead connections. The watch of Lease objects must show an event after a renewal
- * by this replica. If it does not, all connections are replaced. A renewal without an answer may have the same reason, or the API
- * server may be slow. Then connections are replaced as soon as there is an answer. If they were replaced a moment ago, this
- * happens only if the watch does not show the renewal, and otherwise later, because it does not help a slow server.
+ * Finds out whether watches are silent because of dead connections. The watch of Lease objects must show an event after a renewal by this
+ * replica. If it does not, all connections are replaced. A renewal without an answer may have the same reason, or the API server may be
+ * slow. In this case, connections are replaced as soon as there is an answer. If they were replaced a moment ago, this happens only if
+ * the watch does not show the renewal, and otherwise later, because replacing them does not help a slow server.
  */
 export class WatchDoubt {
   readonly #options: WatchDoubtOptions;
@@ -176,7 +176,7 @@ export class WatchDoubt {
   #shown: string | undefined;
   #awaited: string | undefined;
   #rareUntilMs = Number.NEGATIVE_INFINITY;
-  /** The watch has shown something since connections were taken anew: it is known to work. */
+  /** Whether the watch has shown an event since connections were replaced, so that it is known to work. */
   #hasShown = false;
   /** Ends the only timer, which runs until the renewal is shown, or until connections may be replaced. */
   #callOff = (): void => {};
@@ -218,7 +218,7 @@ export class WatchDoubt {
   shown(version: string): void {
     this.#shown = version;
     this.#hasShown = true;
-    // Also for an earlier renewal: a late event proves that the connection lives.
+    // This also holds for an earlier renewal: a late event proves that the connection works.
     this.#expectNothing();
     this.#look();
   }
@@ -228,7 +228,7 @@ export class WatchDoubt {
     this.#expectNothing();
   }
 
-  /** Expects no event of a watch that never worked, or has not worked since connections were last replaced. That happens only rarely. */
+  /** Expects no event of a watch that never worked, or that has not worked since connections were last replaced. This is rare. */
   #expect(version: string | undefined): void {
     if (version === undefined || this.#expected || this.#shown === undefined) return;
     if (!isNewerVersion(version, this.#shown)) return;
@@ -248,7 +248,7 @@ export class WatchDoubt {
     if (!isNewerVersion(this.#awaited, this.#shown)) this.#believe();
   }
 
-  /** The other watches may have had other connections, which died. */
+  /** The other watches may have used other connections, which died. */
   #believe(): void {
     this.#callOff();
     this.#callOff = this.#options.timers.after(this.#rareForMs(), () => this.#reconnect());
@@ -288,7 +288,7 @@ export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
 /** Deletes the objects of dead replicas. Only the leader does this. */
 export class ReplicaCleanup {
   readonly #options: ReplicaCleanupOptions;
-  /** The time since which a replica is seen as dead, by replica. */
+  /** The time since which a replica counts as dead, by replica. */
   #deadSinceMs = new Map<string, number>();
   #round: Promise<void> | undefined;
   #end: (() => void) | undefined;

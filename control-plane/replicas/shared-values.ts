@@ -22,13 +22,13 @@ import { type ObjectRole, roleLabel } from './replica-name.ts';
 
 /** The storage format of the values of a role. Each value is in one or several ConfigMaps. */
 export interface SharedFormat<Value> {
-  /** The key that a ConfigMap belongs to; undefined: it is not ours. */
+  /** Returns the key to which a ConfigMap belongs. Undefined: it is not ours. */
   keyOf(map: ConfigMap): string | undefined;
   /** Returns the ConfigMaps that make up a key's value. Undefined while some of them are missing. */
   whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
   /** Rejects if the value cannot be read. */
   decode(maps: readonly StoredConfigMap[]): Promise<Value>;
-  /** True if the value before stays when a value cannot be read. By default, such a value counts as not stored. */
+  /** Whether the previous value stays if a value cannot be read. By default, such a value counts as not stored. */
   keepsLast?: boolean;
   /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
   encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
@@ -60,7 +60,7 @@ export interface SharedValuesOptions<Value> {
   format: SharedFormat<Value>;
   /** The minimum time between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
-  /** Waits after failures, which nothing ends early. By default they are longer, and new values end them. */
+  /** Waits after failures that nothing ends early. By default they are longer, and new values end them. */
   retry?: { firstMs: number; maxMs: number };
   /** Returns whether this process writes and deletes values with this key. By default it does for all keys. */
   owns?(key: string): boolean;
@@ -87,9 +87,9 @@ export class SharedValues<Value> {
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
   #stored: ReadonlyMap<string, Value> = new Map();
   #wanted: ReadonlyMap<string, Value> | undefined;
-  /** The stored values when `wanted` was determined. Values that others have stored since are left alone for now. */
+  /** The stored values at the time when `wanted` was determined. Values that others have stored since then are not changed for now. */
   #basis: ReadonlyMap<string, Value> = new Map();
-  /** Values that this process stored, by key, and the ConfigMaps that hold them. */
+  /** Values that this process has stored, by key, and the ConfigMaps that contain them. */
   readonly #own = new Map<string, { value: Value; names: ReadonlySet<string> }>();
   /** Values by key that were written or deleted, and that the watch does not show yet. */
   readonly #written = new Map<string, Value | undefined>();
@@ -136,7 +136,7 @@ export class SharedValues<Value> {
     return this.#stored;
   }
 
-  /** All ConfigMaps of the role, readable or not. */
+  /** All ConfigMaps of the role, including unreadable ones. */
   get maps(): StoredConfigMap[] {
     return [...this.#watch.items.values()];
   }
@@ -146,13 +146,13 @@ export class SharedValues<Value> {
     return this.#values.isRead;
   }
 
-  /** Starts to watch. Settles with the complete list, however long the API server is unreachable. */
+  /** Starts to watch. Settles with the complete list, even if the API server is unreachable for long. */
   load(): Promise<ReadonlyMap<string, Value>> {
     this.#watch.start();
     return this.#loaded.promise;
   }
 
-  /** Sets the values to store, by key. All others are deleted. Undefined: change nothing. */
+  /** Sets the values to store, by key. All others are deleted. Undefined: nothing is changed. */
   sync(wanted: ReadonlyMap<string, Value> | undefined): void {
     const isNews = wanted !== undefined && !this.#isSameMap(this.#wanted, wanted);
     this.#wanted = wanted;
@@ -196,7 +196,7 @@ export class SharedValues<Value> {
     const { clock, intervalMs = 0 } = this.#options;
     this.#queue.begin();
     const wanted = this.#wanted;
-    // No value has been wanted since the last attempt.
+    // No value was wanted since the last attempt.
     if (wanted === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let failure: ApiError | undefined;
@@ -228,7 +228,7 @@ export class SharedValues<Value> {
     return this.#isSame(this.#cut.get(key), value);
   }
 
-  /** Returns whether some of its ConfigMaps are missing, as after somebody deleted one. */
+  /** Returns whether some of its ConfigMaps are missing, for example because a person deleted one. */
   #isInPieces(key: string): boolean {
     const { whole, keyOf } = this.#options.format;
     return whole !== undefined && whole(this.maps.filter((map) => keyOf(map) === key)) === undefined;
@@ -238,7 +238,7 @@ export class SharedValues<Value> {
     return !this.#isSame(this.#basis.get(key), present) && !this.#isSame(this.#own.get(key)?.value, present);
   }
 
-  /** Does nothing if this process may not write any more. */
+  /** Does nothing if this process may no longer write. */
   async #attempt(key: string, write: () => Promise<void>): Promise<ApiError | undefined> {
     if (!this.#options.mayWrite()) return undefined;
     try {
@@ -269,7 +269,7 @@ export class SharedValues<Value> {
     this.#own.delete(key);
   }
 
-  /** Returns names of the key's ConfigMaps, the last part first. The watch may not show this process's own ones yet. */
+  /** Returns the names of the key's ConfigMaps, the last part first. The watch may not show those of this process yet. */
   #namesOf(key: string): string[] {
     const shown = this.maps.filter((map) => this.#options.format.keyOf(map) === key);
     const names = new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);

@@ -1,4 +1,7 @@
-/** Writes statuses of objects to the API server: one attempt, and the pump that tries a few at a time until each is written. */
+/**
+ * Writes statuses of objects to the API server: a single attempt, and the pump that writes a few statuses at a time until each is
+ * written.
+ */
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
@@ -16,11 +19,11 @@ import type { StatusEntry, StatusQueue } from './status-queue.ts';
 export type WriteOutcome =
   /** `version`: the version that the write created, if objects have versions. */
   | { is: 'written'; version?: string }
-  /** The object is not the version any more that the status follows from, or another one of its name: decide again. */
+  /** The status is based on another version of the object, or on another object of its name. A new decision is needed. */
   | { is: 'outdated' }
   /** The object was deleted. */
   | { is: 'gone' }
-  /** The server rejects this status until somebody changes something. */
+  /** The server rejects this status until a person changes something. */
   | { is: 'refused'; error: ApiError }
   /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
@@ -100,22 +103,22 @@ const maxPauseMs = 60_000;
  */
 const maxFaults = 6;
 
-/** A pause after a rejection: of one object, or of a namespace in which the right to write statuses of a kind is missing. */
+/** A pause after a rejection of one object, or of a namespace in which the right to write statuses of a kind is missing. */
 interface Pause {
   refusals: number;
   /** Objects that wait. They remain in flight in the queue, but do not use a slot of the pump. */
   uids: Set<string>;
-  /** When it is over, one write tries for all objects whether the API server accepts it now. */
+  /** When the pause is over, one write tests for all objects whether the API server accepts it now. */
   is: 'running' | 'over' | 'tried';
   overAtMs: number;
 }
 
-/** Compares the message of the API server's authorizer, because a webhook that rejects one object also answers 403. */
+/** Compares the message of the API server's authorizer, because a webhook that rejects one object also answers with 403. */
 export function lacksRight({ status, message }: ApiError): boolean {
   return status === 403 && /cannot patch resource "ratelimit(configs|overrides)\/status"/.test(message);
 }
 
-/** Returns the object that one right to write statuses is for. */
+/** Returns the kind and namespace that one right to write statuses covers. */
 function placeOf(object: ConfigObject): string {
   return `${kindOf(object).plural} ${object.namespace}`;
 }
@@ -143,8 +146,8 @@ export class StatusPump {
   }
 
   /**
-   * The number of statuses that wait because the API server rejected them, or because the right to write any in their namespace
-   * is missing.
+   * The number of statuses that wait because the API server rejected them, or because the right to write statuses in their namespace is
+   * missing.
    */
   get paused(): number {
     return [...this.#pauses.values()].reduce((sum, { uids }) => sum + uids.size, 0);
@@ -161,7 +164,7 @@ export class StatusPump {
     for (const key of this.#pauses.keys()) this.#endPause(key);
   }
 
-  /** Settles when no write is running any more. */
+  /** Settles when no write is in progress. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.#pump.close();
@@ -204,7 +207,7 @@ export class StatusPump {
     return undefined;
   }
 
-  /** `retryInMs`: undefined if this status is given up, and only a newer one of the object is tried. */
+  /** `retryInMs`: undefined if this status is given up, and only a newer status of the object is tried. */
   #failed({ object }: StatusEntry, error: ApiError, retryInMs?: number): void {
     this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });
@@ -240,7 +243,7 @@ export class StatusPump {
     });
   }
 
-  /** The fate of objects that were not written again is unknown. */
+  /** Forgets old pauses, because the state of objects that were not written again is unknown. */
   #forgetOld(): void {
     const longAgoMs = this.#options.clock.monotonicMs() - maxPauseMs;
     for (const [key, { is, overAtMs }] of this.#pauses)

@@ -6,12 +6,12 @@ import type { StatusWrite } from '../model/write-ledger.ts';
 
 export type StatusEntry = StatusWrite<ConfigObject>;
 
-/** Chosen: the part of the writes of one second that may be used at once after a pause. */
+/** Chosen: the fraction of the writes of one second that may be used at once after a pause. */
 const burstPart = 0.2;
 
 /** The priority of a status. Lower ones are written first. */
 const Rank = {
-  /** The status has a wrong `Ready=True` of the current generation. */
+  /** The status has an incorrect `Ready=True` of the current generation. */
   wrong: 0,
   /** The status is about an older generation. */
   changed: 1,
@@ -35,7 +35,7 @@ const newQueues = () => Object.values(Rank).map(() => new FairQueue<WaitingStatu
  */
 export class StatusQueue {
   readonly #budget: PacingTokenBucket;
-  /** Waiting statuses by rank. Within a namespace, the one that waits longest is first. */
+  /** Waiting statuses by rank. Within a namespace, the status that has waited longest is first. */
   #queues = newQueues();
   /** Waiting statuses by uid. */
   readonly #waiting = new Map<string, WaitingStatus>();
@@ -54,7 +54,7 @@ export class StatusQueue {
     return this.#waiting.size + this.#held.size;
   }
 
-  /** Replaces a waiting status of the same object. `object` has the status that this one replaces. */
+  /** Replaces a waiting status of the same object. `object` has the status that the new one replaces. */
   offer(object: ConfigObject, status: ConfigStatus): void {
     const { uid, namespace } = object;
     const entry = { object, status };

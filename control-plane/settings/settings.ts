@@ -50,7 +50,7 @@ const schema: SettingsSchema<typeof table> = {
   check: problemsOf,
 };
 
-/** Reports all errors at once, without the value of any secret. */
+/** Reports all errors at once, without the values of secrets. */
 export function parseControlPlaneSettings(env: Environment): SettingsResult<typeof table> {
   return readSettings(schema, env);
 }
@@ -136,7 +136,7 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
   ]);
 }
 
-/** The kinds of names that limiters are bound to fleets by. */
+/** The kinds of names by which limiters are assigned to fleets. */
 function clientKinds({ xdsClientFleets = new Map() }: ReadSettings): Set<ReturnType<typeof kindOfClient>> {
   return new Set([...xdsClientFleets.keys()].map(kindOfClient));
 }
@@ -176,7 +176,7 @@ function identityProblems(settings: ReadSettings): SettingsError[] {
   ]);
 }
 
-/** A host that was rejected itself is neither. */
+/** A host that was rejected is neither of them. */
 function isOffLoopback(host: string | undefined): boolean {
   return host !== undefined && !isLoopback(host);
 }

@@ -481,7 +481,7 @@ function clientName(): SettingKind<string> {
   };
 }
 
-/** A label selector as `kubectl get -l` takes it. */
+/** A label selector in the syntax of `kubectl get -l`. */
 function labelSelector(): SettingKind<string> {
   const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
   return {

@@ -28,13 +28,13 @@ export interface DirectorySourceOptions extends Telemetry {
 
 /** Chosen: bounds and waits. */
 export interface DirectorySourceLimits {
-  /** A burst of changes ends when nothing changed for so long. */
+  /** A burst of changes ends when nothing has changed for this time. */
   quietMs: number;
   /** The folder is read at most this long after a change, even if the burst has not ended. */
   maxDelayMs: number;
   /** The interval at which the watch checks that the folder's path still leads to the watched folder. */
   checkIntervalMs: number;
-  /** The most bytes of all manifests together. */
+  /** The maximum size of all manifests together. */
   maxBytes: number;
 }
 
@@ -45,7 +45,7 @@ export const defaultDirectorySourceLimits: Readonly<DirectorySourceLimits> = {
   maxBytes: 64 * 1024 * 1024,
 };
 
-/** The folder of manifests is not there, or cannot be watched or read. */
+/** The folder of manifests does not exist, or cannot be watched or read. */
 export class DirectorySourceError extends Error {
   override readonly name = 'DirectorySourceError';
 }
@@ -72,7 +72,7 @@ export class DirectorySource implements ObjectSource {
     this.#schedule = new ReloadSchedule(this.#limits);
   }
 
-  /** Starts to watch before it reads, so that no change is missed. Rejects with a DirectorySourceError. */
+  /** Starts to watch before the first reading, so that no change is missed. Rejects with a DirectorySourceError. */
   async start(listener: SourceListener): Promise<void> {
     const { folder, timers, log, metrics } = this.#options;
     this.#watch = new DirectoryWatch({
@@ -115,12 +115,12 @@ export class DirectorySource implements ObjectSource {
     return this.#objects.objects;
   }
 
-  /** Statuses are stored with the objects here. An object that leaves takes its status with it. */
+  /** Statuses are stored with the objects here. When an object is removed, its status is removed, too. */
   left(): readonly ConfigObject[] {
     return [];
   }
 
-  /** The place of its manifest: `limits.yaml:12`. */
+  /** The place of an object's manifest: `limits.yaml:12`. */
   placeOf(object: ConfigObject): string | undefined {
     return this.#objects.placeOf(object);
   }
@@ -182,7 +182,7 @@ export class DirectorySource implements ObjectSource {
     return hasChanged;
   }
 
-  /** The manifests of this class. Every control plane rejects a manifest whose class is not a text. */
+  /** Returns the manifests of this class. Every control plane rejects a manifest whose class is not a text. */
   #manifests(): FileManifest[] {
     const { className } = this.#options;
     return this.#files.manifests.filter(({ spec }) => (classNameOf(spec) ?? className) === className);

@@ -16,24 +16,24 @@ import { type LabelSelector, type Labels, parseLabelSelector } from './label-sel
 export interface ObjectSource {
   /** Starts the source. Throws if the source cannot be watched at all. An unreachable server is an outage instead. */
   start(listener: SourceListener): void | Promise<void>;
-  /** The last known objects by uid. A different map once an object has changed. Empty before the first complete list. */
+  /** The last known objects by uid. The map is replaced once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
-  /** The objects that are no longer ours, by class or labels, while their status still has the name of this control plane. */
+  /** The objects that no longer belong to this control plane, by class or labels, while their status still has its name. */
   left(): readonly ConfigObject[];
-  /** Returns whether the object no longer exists, not even as one of another class. */
+  /** Returns whether the object no longer exists, not even as an object of another class. */
   isGone(object: ConfigObject): boolean;
-  /** Settles when nothing is running any more. The listener is not called after that. */
+  /** Settles when no request is in progress. The listener is not called after that. */
   close(): Promise<void>;
 }
 
 export interface SourceListener {
   /** The first complete list has arrived: from now on, an object that is not in the world does not exist. Reported once. */
   listed(): void;
-  /** An own status write is in `objects` now, and nothing else has changed. */
+  /** A status that this process wrote is now in `objects`, and nothing else has changed. */
   statusShown(): void;
   /** Called when `objects` may have changed. Called only after `listed`, possibly several times for one change. */
   changed(): void;
-  /** Called when `objects` may be older than those of the source, and when they no longer are. */
+  /** Called when `objects` may be older than the source's objects, and when that is over. */
   cutOff(isCutOff: boolean): void;
 }
 
@@ -47,7 +47,7 @@ export interface KubernetesSourceOptions extends Telemetry {
   labelSelector: string;
   /** The `controllerName` in statuses of this control plane. */
   controllerName: string;
-  /** Status writes of this process. Its decisions caused them, so they need no new decision. */
+  /** Status writes of this process. They result from its decisions, so they need no new decision. */
   writes: WriteLedger<ConfigObject>;
   clock: Clock;
   timers: Timers;
@@ -61,7 +61,7 @@ type Kind = ConfigObject['kind'];
 /** The `fieldManager` of status writes: see `serverSideApply`. */
 const ownManager = 'weir-control-plane';
 
-/** An object, and whether class and labels say that it is ours. The spec of one that is not is not kept. */
+/** An object, and whether it belongs to this control plane by class and labels. If it does not, its spec is not stored. */
 interface Seen {
   object: ConfigObject;
   isOurs: boolean;
@@ -84,7 +84,7 @@ export class KubernetesSource implements ObjectSource {
   #listener: SourceListener | undefined;
   /** The number of watches that had their first list. */
   #listed = 0;
-  /** The number of watches in an outage, and the reported reason of the outage that they share. */
+  /** The number of watches in an outage, and the reported reason for the outage that they share. */
   #out = 0;
   /** The number of watches whose right to watch is unknown. */
   #doubtful = 0;
@@ -125,8 +125,8 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /**
-   * Reads an object that is not stored yet, as `objects` would have it. Undefined if `objects` would not have it because of
-   * namespace, class or labels.
+   * Reads an object that is not stored yet, in the form that it would have in `objects`. Returns undefined if `objects` would not contain
+   * it because of its namespace, class or labels.
    */
   previewed(object: ApiObject, kind?: Kind): Reading<ConfigObject> | undefined {
     if (this.#watchOf(kind, object.metadata.namespace ?? '') === undefined) return undefined;
@@ -275,8 +275,8 @@ export class KubernetesSource implements ObjectSource {
 }
 
 /**
- * Returns the readable part of an object's status. Another version of this project, or a person, may have written it. Undefined
- * if there is none.
+ * Returns the readable part of an object's status. Another version of Weir, or a person, may have written it. Returns undefined if there
+ * is none.
  */
 export function readStatus(value: unknown, kind?: Kind): ConfigStatus | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
@@ -304,12 +304,12 @@ function readParts(
 
 interface ReadObject {
   item: ConfigObject;
-  /** Undefined if it is not readable. Then every control plane reports that. */
+  /** Undefined if it is not readable. In this case, every control plane reports it. */
   className: string | undefined;
   labels: Labels;
 }
 
-/** Returns the part of an object of the Kubernetes API to store: no annotations, and only a time of managed fields. */
+/** Returns the part of an object of the Kubernetes API to store. It contains no annotations, and only one time of the managed fields. */
 export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | { unreadable: string } {
   const { namespace, name, uid, generation, resourceVersion, creationTimestamp = '' } = object.metadata;
   if (typeof namespace !== 'string') return { unreadable: 'it has no metadata.namespace' };
@@ -337,7 +337,7 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
   };
 }
 
-/** The newest write of all managers that was not one of the status. */
+/** Returns the newest write by any manager that was not a status write. */
 function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | undefined {
   const times = managedFields
     .filter(({ subresource }) => subresource === undefined || subresource === '')
@@ -346,7 +346,7 @@ function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | u
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** The newest writer that is not one of our control planes. */
+/** Returns the newest writer that is not a control plane of Weir. */
 function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): string | undefined {
   const writers = managedFields.filter(
     ({ subresource, manager }) => subresource === 'status' && manager !== undefined && manager !== ownManager,

@@ -1,7 +1,6 @@
 /**
- * Label selectors as the API server takes them (`labels.Parse` of k8s.io/apimachinery): `team=a`, `team!=a`,
- * `tier in (edge,core)`, `tier notin (edge)`, `team`, `!team`, `size>3`. Objects are chosen in this process, so that it
- * sees those that stop to match. Pure.
+ * Label selectors in the syntax of the API server (`labels.Parse` of k8s.io/apimachinery): `team=a`, `team!=a`, `tier in (edge,core)`,
+ * `tier notin (edge)`, `team`, `!team`, `size>3`. Objects are selected in this process, so that it sees objects that stop matching. Pure.
  */
 
 export type Labels = Readonly<Record<string, string>>;
@@ -22,14 +21,14 @@ export function parseLabelSelector(text: string): Parsed {
   }
 }
 
-/** An error of a selector, with its place. */
+/** An error in a selector, with its place. */
 class SelectorError extends Error {}
 
 const word = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
 const part = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?';
 const labelKey = new RegExp(`^(?:(?=[^/]{1,253}/)${part}(?:\\.${part})*/)?${word}$`);
 const labelValue = new RegExp(`^(?:${word})?$`);
-/** Signs are tokens wherever they are. The text between them and blanks is a word. */
+/** Operators are tokens wherever they occur. The text between them and blanks is a word. */
 const token = /[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)?/y;
 const wholeNumber = /^\d+$/;
 
@@ -152,7 +151,7 @@ function compares(key: string, operator: '<' | '>', bound: bigint): LabelSelecto
   };
 }
 
-/** Reads a whole number, if it fits 64 bits. */
+/** Reads a whole number that fits into 64 bits. */
 function wholeNumberOf(text: string): bigint | undefined {
   if (!wholeNumber.test(text)) return undefined;
   const number = BigInt(text);

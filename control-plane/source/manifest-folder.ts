@@ -12,7 +12,7 @@ import { type ConfigObject, type ConfigStatus, objectKey, UnreadSpec } from '../
 import { hashOf } from '../model/fleet-snapshot.ts';
 import { VersionedMap } from '../model/versioned-map.ts';
 
-/** A file of manifests, or why it cannot be read. */
+/** A file of manifests, or the reason why it cannot be read. */
 type ManifestFile = TextFile | { name: string; unreadable: string };
 
 interface TextFile {
@@ -23,7 +23,7 @@ interface TextFile {
 /** Chosen: swaps are minutes apart, and a new reading follows each of them. */
 const maxAttempts = 3;
 
-/** A folder that cannot be listed; the message says why, without naming it. */
+/** A folder that cannot be listed. The message contains the reason, but not the folder's name. */
 export class ManifestFolderError extends Error {
   override readonly name = 'ManifestFolderError';
 }
@@ -48,7 +48,7 @@ export async function readManifestFolder(folder: string, maxBytes: number): Prom
 
 interface FolderReading {
   files: ManifestFile[];
-  /** Names that were listed and lead nowhere. */
+  /** Names that were listed and no longer lead to a file. */
   gone: string[];
   isSwapped: boolean;
 }
@@ -117,11 +117,11 @@ async function readFile(path: string, maxBytes: number): Promise<FileReading> {
 export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   namespace: string;
   name: string;
-  /** The last one that could be read; undefined: there is none. */
+  /** The last object that could be read. Undefined: there is none. */
   spec: unknown;
   /** The place, such as `limits.yaml:12`. */
   place: string;
-  /** The problem of its file, which does not have it in readable form now. Missing: none. */
+  /** The problem of its file, which currently does not contain the object in readable form. Missing: none. */
   problem?: string;
 }
 
@@ -132,22 +132,22 @@ export interface ManifestFileProblem {
 }
 
 interface ReadFile {
-  /** The fingerprint of the text that was read last, or why there is none. */
+  /** The fingerprint of the text that was read last, or the reason why there is none. */
   fingerprint: string;
   /** The last good manifests by `objectKey`. */
   lastGood: ReadonlyMap<string, FileManifest>;
-  /** The manifests of `lastGood`, with the problem of the file now. */
+  /** The manifests of `lastGood`, with the current problem of the file. */
   manifests: readonly FileManifest[];
   isWrong: boolean;
 }
 
 /**
- * The files of a folder: manifests, and rule files, each as one object of its domain. A file with errors keeps its earlier
- * content, except for what can be read of it. If it had none, it counts as an object with the name of the file, so that pages
- * show the problem.
+ * The files of a folder: manifests, and rule files, each of which counts as an object of its domain. A file with errors retains its
+ * earlier content, except for the parts that can be read. If it had no content, it counts as an object with the name of the file, so that
+ * pages show the problem.
  */
 export class ManifestFiles {
-  /** The class of rule files, which name none. */
+  /** The class of rule files, which do not specify one. */
   readonly #className: string;
   #files = new Map<string, ReadFile>();
 
@@ -160,7 +160,7 @@ export class ManifestFiles {
     return [...this.#files.values()].flatMap(({ manifests }) => manifests);
   }
 
-  /** Takes the current files; missing files are gone. Returns the problems of changed files, and of files that had problems. */
+  /** Adopts the current files and drops missing ones. Returns the problems of changed files, and of files that had problems. */
   update(files: readonly ManifestFile[]): { problems: ManifestFileProblem[]; corrected: string[] } {
     const problems: ManifestFileProblem[] = [];
     const corrected: string[] = [];
@@ -223,7 +223,7 @@ function unreadFile(file: string, problem: string): FileManifest {
 interface FileContent {
   found: FileManifest[];
   errors: ManifestFileProblem[];
-  /** Returns what to do about the errors. `meanwhile`: what is in force. */
+  /** Returns what to do about the errors. `meanwhile` describes the rules in force. */
   remedy?: (meanwhile: string) => string;
   /** Whether the file belongs to another program. */
   isForeign?: boolean;
@@ -245,7 +245,7 @@ function isRuleFile(text: string): boolean {
   return textKind(text) === 'rule-file' && /^\s*[^#\s-]/m.test(text);
 }
 
-/** The namespace of manifests that name none. */
+/** The namespace of manifests that specify none. */
 const defaultNamespace = 'default';
 
 /** Returns one object with the name of its domain. Tests of rules are skipped. */
@@ -284,7 +284,7 @@ function ruleProblemOf(error: RuleError): ManifestFileProblem {
   return { place, text: lines.replaceAll(/\s*\n\s*/g, ' ') };
 }
 
-/** Reports the second of two manifests of one object. The first one counts. */
+/** Reports the second of two manifests of the same object. The first one counts. */
 export function duplicate(place: string, key: string, firstPlace: string): ManifestFileProblem {
   const remedy = 'put its rules into that file, or change its domain (of a manifest: its name)';
   return { place, text: `${key} is already defined at ${firstPlace}; this file is ignored: ${remedy}` };
@@ -297,8 +297,8 @@ function problemOf(error: RuleError): ManifestFileProblem {
 }
 
 /**
- * Gives manifests the properties that the Kubernetes API gives its objects: a uid for their life, a generation that grows with
- * each change of `spec`, and a status. All of them are the same for the same files after a start.
+ * Gives manifests the properties that the Kubernetes API gives its objects: a uid that never changes, a generation that grows with each
+ * change of `spec`, and a status. After a start, all of them are the same for the same files.
  */
 export class ManifestObjects {
   /** Objects by uid. */
@@ -314,12 +314,12 @@ export class ManifestObjects {
     return this.#objects;
   }
 
-  /** Returns the place of its manifest: `limits.yaml:12`. */
+  /** Returns the place of an object's manifest: `limits.yaml:12`. */
   placeOf(object: ConfigObject): string | undefined {
     return this.#places.get(objectKey(object));
   }
 
-  /** Takes the current manifests, the first of each name. Returns those that are newly left out. */
+  /** Adopts the current manifests, the first of each name. Returns those that are newly left out. */
   update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestFileProblem[] } {
     const before = new Map([...this.#objects.values()].map((object) => [objectKey(object), object]));
     const places = new Map<string, string>();
@@ -351,7 +351,7 @@ export class ManifestObjects {
     };
   }
 
-  /** Returns whether it changed anything; a status for an object that is gone does not. */
+  /** Returns whether it changed anything. A status of a deleted object changes nothing. */
   setStatus(uid: string, status: ConfigStatus): boolean {
     const object = this.#objects.get(uid);
     if (object === undefined || isDeepStrictEqual(object.status, status)) return false;

@@ -1,4 +1,4 @@
-/** The schemas of the CRDs that the API server has now: read from `/openapi/v3`, which every service account may read. */
+/** The current schemas of the CRDs in the API server. They are read from `/openapi/v3`, which every service account may read. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
@@ -20,13 +20,13 @@ export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
 const root = '/openapi/v3';
 const path = `${root}/apis/${group}/${version}`;
 const kinds = [kind, overrideKind, fleetKind];
-/** Chosen: decisions, and answers to the API server, may wait for this time. */
+/** Chosen: how long decisions, and answers to the API server, may wait. */
 const timeoutMs = 2_000;
 /** Chosen: the API server publishes a schema a moment after it delivers objects that use it. */
 const publishingWaitsMs = [300, 700];
 /** Chosen: decisions wait for the first answer. */
 const firstRetryMs = 1_000;
-/** Chosen: one small answer, which is unchanged most of the time. */
+/** Chosen: the answer is small, and unchanged most of the time. */
 const rereadMs = 30_000;
 
 const noSchemas: PublishedSchemas = new Map();
@@ -66,7 +66,7 @@ export class SchemaStore {
     return this.#schemas;
   }
 
-  /** The known schemas. Empty before the first answer, so that an unknown field counts as one without a default. */
+  /** The known schemas. Empty before the first answer, so that an unknown field counts as a field without a default. */
   get known(): PublishedSchemas {
     return this.#schemas ?? noSchemas;
   }
@@ -79,7 +79,7 @@ export class SchemaStore {
     return this.#confirmed;
   }
 
-  /** Reads the schemas, which may end these doubts, and calls `changed`. */
+  /** Reads the schemas, which may resolve these doubts, and calls `changed`. */
   confirm(doubts: NewerFields['doubts']): void {
     if (!this.#isConfirming) void this.#confirm(doubts);
   }
@@ -103,7 +103,7 @@ export class SchemaStore {
     }
     this.#isConfirming = false;
     if (this.#isClosed) return;
-    // A read that finds other schemas has called `changed` already, and they may end the doubts.
+    // A read that found other schemas has already called `changed`, and they may resolve the doubts.
     if (this.#schemas === before) {
       this.#confirmed = this.#confirmed.union(doubts);
       this.#options.changed();
@@ -128,7 +128,7 @@ export class SchemaStore {
     if (!this.#isClosed) changed();
   }
 
-  /** Returns false while an API server that has just begun may know neither users nor roles. */
+  /** Returns false while an API server that has just started may know neither users nor roles. */
   #failed(error: ApiError): boolean {
     const { clock, log } = this.#options;
     const reason = error.message;

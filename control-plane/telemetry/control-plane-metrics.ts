@@ -1,4 +1,4 @@
-/** The statistics of the control plane, and the numbers of each fleet that a scrape asks for. */
+/** The statistics of the control plane, and the numbers of each fleet, which are computed for a scrape. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type ClusterDecision } from '../model/decision.ts';
@@ -10,10 +10,10 @@ import { createMetricSet, type MetricSet } from './metric-set.ts';
 /** A name that no fleet can have. */
 export const otherFleets = '_other';
 
-/** Chosen: a scrape handles this many in a few milliseconds. */
+/** Chosen: a scrape handles this number of fleets in a few milliseconds. */
 export const maxFleets = 500;
 
-/** The reasons why a connection of a limiter was cut, in words for the log. */
+/** The reasons why a limiter's connection was cut, in words for the log. */
 export const connectionCuts = {
   idle: 'too many connections have no discovery stream, and most of them are from its address',
   memory: 'incomplete requests and unread responses use too much memory, and its address uses most',
@@ -26,7 +26,7 @@ export type LimiterStateLabel = (typeof limiterStates)[number];
 /** The snapshot of fleets without objects. */
 const nothing = fleetSnapshot('', []);
 
-/** Numbers by fleet, for labels. Their count is bounded, because any user who may create an object can invent fleets. */
+/** Numbers by fleet, for labels. The number of labels is bounded, because any user who may create an object can invent fleets. */
 export interface FleetTotals {
   rules: number;
   snapshotBytes: number;
@@ -103,7 +103,7 @@ export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
 export type AdmissionOutcome = 'allowed' | 'warned' | 'refused' | 'bad request' | 'busy';
 export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
 
-/** Values of labels that exist from the start, at 0, so that the first one counts as a change. */
+/** Label values that exist from the start, at 0, so that the first event counts as a change. */
 const streamRejections: readonly StreamRejection[] = ['identity', 'limit', 'request'];
 const lookupRejections: readonly LookupRejection[] = ['no token', 'wrong token', 'slowed'];
 const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
@@ -131,13 +131,13 @@ const apiRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_denie
 /** The statistics of the control plane, with `metrics` for scrapes. */
 export class ControlPlaneMetrics {
   readonly registry = new Registry();
-  /** The metrics, for direct counts. Metrics that need more have a method below. */
+  /** The metrics for direct counts. Metrics that need more work have a method below. */
   readonly all: MetricSet = createMetricSet(this.registry);
   readonly #sources: MetricSources;
   /** Versions by fleet, of the newest decision. */
   #versions = new Map<string, string>();
   #isSourceLost = false;
-  /** Denials by identity, because several readers may have equal ones. */
+  /** Denials by identity, because several readers may have equal denials. */
   readonly #denials = new Set<AccessDenial>();
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
@@ -172,7 +172,7 @@ export class ControlPlaneMetrics {
     this.all.sourceConnected.set(1);
   }
 
-  /** Called when the source is lost, possibly several times in one outage, which counts once. */
+  /** Called when the source is lost. It may be called several times in one outage, which counts once. */
   sourceLost(): void {
     if (this.#isSourceLost) return;
     this.#isSourceLost = true;
@@ -180,7 +180,7 @@ export class ControlPlaneMetrics {
     this.all.sourceOutages.inc();
   }
 
-  /** Called when a reader of the API server is denied this, or when that has ended, with the same object both times. */
+  /** Called when this access is denied to a reader of the API server, or when the denial has ended, with the same object both times. */
   accessDenied(denial: AccessDenial, isDenied: boolean): void {
     if (isDenied) this.#denials.add(denial);
     else this.#denials.delete(denial);
@@ -189,7 +189,7 @@ export class ControlPlaneMetrics {
     this.all.accessDenied.set({ verb, resource }, Number(isLeft));
   }
 
-  /** Called at every decision, whether it changes anything or not. Returns how many fleets have changed rules. */
+  /** Called at every decision, even if nothing changes. Returns how many fleets have changed rules. */
   decided(decision: ClusterDecision, durationMs: number): number {
     this.all.reconcileDuration.observe(durationMs / 1000);
     const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
@@ -264,7 +264,7 @@ export class ControlPlaneMetrics {
     this.all.fleets.set(decision?.fleets.size ?? 0);
   }
 
-  /** Reads the fleets. Fleets that are gone leave no series. */
+  /** Reads the fleets. The series of deleted fleets are removed. */
   #readFleets(decision: ClusterDecision | undefined, reports: Iterable<LimiterReport>): void {
     const { fleetRules, fleetSnapshotBytes, limiters } = this.all;
     for (const metric of [fleetRules, fleetSnapshotBytes, limiters]) metric.reset();

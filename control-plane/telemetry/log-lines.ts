@@ -31,12 +31,12 @@ export function listeningForAdmission(log: Logger, address: string): void {
   log.announce(`Listening for admission reviews on '${address}'`);
 }
 
-/** Limiters get rules from here on. */
+/** From here on, limiters get rules. */
 export function sourceListed(log: Logger, objects: number): void {
   log.info('Read the first complete list of RateLimitConfigs', { objects });
 }
 
-/** Limiters get the last known objects during the outage, and nothing before the first list. */
+/** During the outage, limiters get the last known objects, or nothing before the first list. */
 export function sourceUnreachable(log: Logger, reason: string, isListed: boolean): void {
   const meanwhile = isListed
     ? 'objects that are known are still served'
@@ -52,7 +52,7 @@ export function objectSkipped(log: Logger, kind: string, object: string, reason:
   log.error(`A ${kind} cannot be read`, { object, reason });
 }
 
-/** The definition is not installed: there can be none. */
+/** The definition is not installed, so there are no such objects. */
 export function overridesUnknown(log: Logger, reason: string): void {
   log.warn('RateLimitOverrides are not watched', { reason });
 }
@@ -67,7 +67,7 @@ export function schemasUnreadable(log: Logger, reason: string): void {
   log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
 }
 
-/** Logged if an API server has answered so for 30 s. Its last known objects stay in force. */
+/** Logged if an API server has answered in this way for 30 s. Its last known objects stay in force. */
 export function accessDenied(log: Logger, denial: { verb: string; resource: string; reason: string }): void {
   log.error(
     'The API server denies this control plane a request that it needs: check its role and its token',
@@ -208,7 +208,7 @@ export function snapshotOversize(
   log.error('A snapshot is larger than gRPC clients accept by default', response);
 }
 
-/** `listener`: the listener with the certificate. */
+/** `listener`: the listener that uses the certificate. */
 export function certificateChanged(log: Logger, listener: string): void {
   log.info('A new certificate is in use', { listener });
 }
@@ -271,7 +271,7 @@ export function statusNotWritten(
   log.error('Could not write a status', failure);
 }
 
-/** Logged once for all objects of the namespace, and again when the object that is tried next is rejected, too. */
+/** Logged once for all objects of the namespace, and again if the next object that is tried is rejected, too. */
 export function statusesForbidden(
   log: Logger,
   plural: string,
@@ -283,7 +283,10 @@ export function statusesForbidden(
   );
 }
 
-/** Logged at once, and then once a minute while it lasts. The object is the last one. `by`: undefined if no control plane is named. */
+/**
+ * Logged at once, and then once a minute while it lasts. The object is the last one. `by`: undefined if the status names no control
+ * plane.
+ */
 export function statusOverwritten(
   log: Logger,
   found: { object: string; by: string | undefined; manager: string | undefined; times: number },
@@ -495,7 +498,7 @@ export function admissionRejected(
   log.info('Rejected an object at admission', refusal);
 }
 
-/** Logged at most once a second for each reason. The caller learned nothing about the object. */
+/** Logged at most once a second for each reason. The caller gets no information about the object. */
 export function admissionUnread(log: Logger, unread: { from: string; reason: string; times: number }): void {
   log.warn('Could not read an admission review', unread);
 }

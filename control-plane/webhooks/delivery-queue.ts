@@ -1,14 +1,14 @@
 /**
- * The events that one endpoint has yet to take, oldest first, and when each is tried. Bounded: when it is full, the
- * oldest event that waits is dropped, because a newer one says more about how things are now.
+ * The events that one endpoint has not accepted yet, the oldest first, and when each is tried. The queue is bounded: when it is full, the
+ * oldest waiting event is dropped, because newer events say more about the current state.
  *
  *            take               delivered, discard
  *   waiting ──────> in flight ─────────────────────> out
  *      ^               │
  *      └───────────────┘ failed: waits on its own account, longer each time
  *
- * A failure that is the endpoint's (no connection, 5xx, 429 ...) also pauses the endpoint; until it has taken an event
- * again only one is tried at a time. A failure that is the event's (400, 404 ...) lets the others pass.
+ * A failure that is the endpoint's (no connection, 5xx, 429 ...) also pauses the endpoint; until it has taken an event again only one is
+ * tried at a time. A failure that is the event's (400, 404 ...) lets the others pass.
  *
  * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
  */
@@ -25,9 +25,9 @@ export interface DeliveryQueueOptions {
 }
 
 export interface DeliveryFailure {
-  /** The side that is at fault. */
+  /** Which side is at fault. */
   side: 'endpoint' | 'event';
-  /** The least wait that the endpoint asked for. */
+  /** The minimum wait that the endpoint asked for. */
   retryAfterMs?: number | undefined;
 }
 
@@ -39,10 +39,10 @@ interface QueuedDelivery<Message> {
   isInFlight: boolean;
 }
 
-/** Chosen: a receiver that restarts gets the event again soon, and one that is down for long gets few attempts. */
+/** Chosen: a receiver that restarts gets the event again soon, and a receiver that is down for long gets few attempts. */
 const firstDelayMs = 1_000;
 const longestDelayMs = 600_000;
-/** Chosen: the longest wait, once the endpoint is healthy again, of events that failed with the endpoint. */
+/** Chosen: once the endpoint is healthy again, the longest wait of events that failed because of the endpoint. */
 const recoveryMs = 30_000;
 
 export class DeliveryQueue<Message extends { readonly id: string }> {
@@ -50,7 +50,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
   /** Events in the order of their arrival, including those in flight. */
   readonly #entries = new Map<string, QueuedDelivery<Message>>();
   #inFlight = 0;
-  /** The failures of the endpoint since it last took an event. */
+  /** The number of failures since the endpoint last accepted an event. */
   #failures = 0;
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
@@ -67,7 +67,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return this.#inFlight;
   }
 
-  /** Adds an event. Returns events that were dropped for it. An event with a known id is not added again. */
+  /** Adds an event. Returns the events that were dropped for it. An event with a known id is not added again. */
   add(message: Message, nowMs: number): Message[] {
     if (this.#entries.has(message.id)) return [];
     const entry = { message, addedMs: nowMs, attempts: 0, dueMs: nowMs, isInFlight: false };
@@ -86,7 +86,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return expired;
   }
 
-  /** The oldest event that is due, now in flight; undefined when there is none or no delivery may begin. */
+  /** Returns the oldest event that is due, which is now in flight. Returns undefined if there is none or no delivery may begin. */
   take(nowMs: number): { message: Message; attempt: number } | undefined {
     if (!this.#hasSlot() || nowMs < this.#pausedUntilMs) return undefined;
     for (const entry of this.#entries.values()) {
@@ -99,7 +99,7 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     return undefined;
   }
 
-  /** The time when `take` will return an event. Undefined if only an addition or the end of a delivery can change that. */
+  /** Returns the time at which `take` will return an event. Undefined if only an addition or the end of a delivery can change that. */
   get dueMs(): number | undefined {
     if (!this.#hasSlot()) return undefined;
     let earliestMs = Number.POSITIVE_INFINITY;
@@ -116,14 +116,14 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     for (const entry of this.#entries.values()) entry.dueMs = Math.min(entry.dueMs, nowMs + recoveryMs);
   }
 
-  /** Returns the wait until the next attempt, and what had to go because others came meanwhile. */
+  /** Returns the wait until the next attempt, and the events that were dropped because others arrived meanwhile. */
   failed(id: string, nowMs: number, failure: DeliveryFailure): { retryInMs: number; dropped: Message[] } {
     const entry = this.#land(id);
     if (entry === undefined) return { retryInMs: 0, dropped: [] };
     const { random } = this.#options;
     const minMs = failure.retryAfterMs ?? 0;
     entry.dueMs = nowMs + Math.max(minMs, deliveryDelayMs(entry.attempts, random));
-    // Other events that were in flight when the endpoint failed show nothing new.
+    // Other events that were in flight when the endpoint failed provide no new information.
     if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
       this.#failures += 1;
       this.#pausedUntilMs = nowMs + deliveryDelayMs(this.#failures, random);

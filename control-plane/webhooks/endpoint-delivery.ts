@@ -8,7 +8,7 @@ import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';
 
 export interface QueuedEvent extends WebhookMessage {
   event: EventName;
-  /** The endpoint has taken it, or never will. */
+  /** Called when the endpoint has accepted the event, or never will. */
   settled?(): void;
 }
 
@@ -52,9 +52,9 @@ export class EndpointDelivery {
   #dropped = 0;
   #lastError: string | undefined;
   #isGone = false;
-  /** True if no more events are accepted. */
+  /** Whether no more events are accepted. */
   #isClosing = false;
-  /** True if no more deliveries start, and none is repeated. */
+  /** Whether no more deliveries start, and none is repeated. */
   #isOver = false;
   readonly #underWay = new Set<Promise<void>>();
   #callOff: (() => void) | undefined;
@@ -86,7 +86,7 @@ export class EndpointDelivery {
     this.#pump();
   }
 
-  /** Delivers due events for at most `graceMs`. The rest is dropped. */
+  /** Delivers due events for at most `graceMs`. The other events are dropped. */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     const { queue, sender, timers } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * Deleted objects of which receivers of webhooks were not notified yet, in one ConfigMap of the control plane's own namespace.
- * Every replica reads it, and the leader writes it, so that the next leader can notify.
+ * Deleted objects about which receivers of webhooks were not notified yet. They are stored in one ConfigMap in the control plane's own
+ * namespace. Every replica reads it, and the leader writes it, so that the next leader can notify receivers.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -18,7 +18,7 @@ const name = 'weir-removed';
 const dataKey = 'objects.json.gz';
 /** Chosen: far above the size of an object that the API server accepts. */
 const longestJson = 64 * 1024 * 1024;
-/** Chosen: objects that are deleted together are one write. */
+/** Chosen: objects that are deleted together are stored in one write. */
 const writeIntervalMs = 200;
 
 const model: z.ZodType<RemovedObject[]> = z.array(
@@ -88,7 +88,7 @@ export class RemovedObjectStore {
     return this.#values.close();
   }
 
-  /** The newest of them, where not all have room. */
+  /** Returns the newest objects, if there is not enough room for all of them. */
   async #encode(objects: readonly RemovedObject[]) {
     let kept = objects;
     const compressed = () => this.#options.codec.compress(JSON.stringify(kept));

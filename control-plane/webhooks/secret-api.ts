@@ -1,6 +1,6 @@
 /**
- * The listener of the secret lookup. It is separate from all others, so that the network can separate it, too. It has one path,
- * `GET /v1/webhooks/default/secret`, for callers with the token.
+ * The listener of the secret lookup. It is separate from all others, so that network policies can isolate it. It has one path, `GET
+ * /v1/webhooks/default/secret`, for callers with the token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
@@ -41,13 +41,13 @@ export interface SecretApiOptions extends Telemetry {
   intervalMs?: number;
   /** Bounds on its connections. Undefined if they are not bounded. */
   connections?: HttpConnectionsOptions | undefined;
-  /** The time that requests may take at shutdown before they are cut. */
+  /** How long requests may continue at shutdown before they are cut. */
   closeGraceMs: number;
 }
 
 /**
- * Opens the listener, which then has to `listen`. Rejects with a SecretError or a WatchedFilesError if token or certificate are
- * invalid at the start.
+ * Opens the listener, which then has to `listen`. Rejects with a SecretError or a WatchedFilesError if token or certificate are invalid
+ * at the start.
  */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
   const { log, metrics } = options;
@@ -98,7 +98,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   };
 }
 
-/** Checks each request first. A caller without a token learns nothing, not even which paths exist. */
+/** Checks each request first. A caller without a token gets no information, not even which paths exist. */
 class Doorkeeper {
   readonly #clock: Clock;
   readonly #metrics: Telemetry['metrics'];
@@ -115,12 +115,12 @@ class Doorkeeper {
     );
   }
 
-  /** Logs the remaining rejections. */
+  /** Logs rejections that were not logged yet. */
   close(): void {
     this.#refusals.close();
   }
 
-  /** The right token is never slowed, so no other client can lock its holder out. */
+  /** The right token is never slowed down, so other clients cannot lock its holder out. */
   admit(request: IncomingMessage, response: ServerResponse, token: string): boolean {
     response.setHeader('Cache-Control', 'no-store');
     const { authorization } = request.headers;
@@ -142,7 +142,7 @@ class Doorkeeper {
     return false;
   }
 
-  /** Returns how long this address must already wait. 0 if it need not wait; then this attempt is counted. */
+  /** Returns how long this address must wait. Returns 0 if it need not wait; this attempt is then counted. */
   #wrong(from: string): number {
     const nowMs = this.#clock.monotonicMs();
     const waitMs = this.#throttle.waitMs(from, nowMs);
@@ -151,12 +151,12 @@ class Doorkeeper {
   }
 }
 
-/** The socket's: what a proxy says about others anybody could say. */
+/** Uses the address of the socket, because any client could send a proxy's header. */
 function addressOf(request: IncomingMessage): string {
   return request.socket.remoteAddress ?? 'unknown';
 }
 
-/** Answers with the secret. While webhooks are off there is none, and the path does not exist. */
+/** Answers with the secret. While webhooks are off, there is no secret, and the path does not exist. */
 function answerSecret(
   { target, request, response }: HttpCall,
   { token, signingSecret, log, metrics }: SecretApiOptions,

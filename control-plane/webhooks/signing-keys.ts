@@ -6,7 +6,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 export interface SigningKeysOptions {
   /** The secrets, at least one. The first is the current secret, see `parseSigningSecrets`. */
   secrets: readonly string[];
-  /** The time for which a replaced secret also signs. */
+  /** How long a replaced secret also signs. */
   overlapMs: number;
   clock: Clock;
 }
@@ -23,7 +23,9 @@ export function signatures(
 /** Chosen: bounds the header if secrets are replaced faster than the overlap ends. */
 const maxReplaced = 4;
 
-/** The secrets that sign now, those just replaced among them, so that receivers may change theirs a little later. */
+/**
+ * The secrets that currently sign, including those that were just replaced, so that receivers may change their secrets a little later.
+ */
 export class SigningKeys {
   readonly #overlapMs: number;
   readonly #clock: Clock;
@@ -36,7 +38,7 @@ export class SigningKeys {
     this.#clock = clock;
   }
 
-  /** The one that receivers are given. */
+  /** The secret that receivers get. */
   get current(): string {
     return this.#secrets[0] as string;
   }
@@ -48,7 +50,7 @@ export class SigningKeys {
     return [...this.#secrets, ...this.#replaced.map(({ secret }) => secret)];
   }
 
-  /** Returns whether they are others than before. */
+  /** Returns whether the secrets have changed. */
   replace(secrets: readonly string[]): boolean {
     if (isDeepStrictEqual(secrets, this.#secrets)) return false;
     const untilMs = this.#clock.monotonicMs() + this.#overlapMs;
@@ -61,12 +63,12 @@ export class SigningKeys {
   }
 }
 
-/** A value that should be a secret is not one; the message never shows it. */
+/** A value that should be a secret is not one. The message never shows the value. */
 export class SecretError extends Error {
   override readonly name = 'SecretError';
 }
 
-/** The secret that deliveries are signed with, as the Standard Webhooks write it: `whsec_` and base64. */
+/** The secret with which deliveries are signed, in the form of Standard Webhooks: `whsec_` and base64. */
 const prefix = 'whsec_';
 const minBytes = 24;
 const maxBytes = 64;
@@ -107,7 +109,7 @@ function secretProblem(secret: string): string | undefined {
   if (!secret.startsWith(prefix)) return `must begin with ${prefix}`;
   const encoded = secret.slice(prefix.length);
   const bytes = Buffer.from(encoded, 'base64');
-  // Node skips characters that are not base64, so only a text that Node writes again in the same way is valid.
+  // Node skips characters that are not base64, so only a text that Node would write in the same way is valid.
   if (bytes.toString('base64') !== encoded) {
     return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, padded with =)`;
   }
@@ -115,7 +117,7 @@ function secretProblem(secret: string): string | undefined {
   return `must hold ${minBytes} to ${maxBytes} bytes, it holds ${bytes.length}`;
 }
 
-/** The source of a secret: an environment variable, which never changes, or a file that is read again when it changes. */
+/** The source of a secret: an environment variable, which never changes, or a file, which is read again when it changes. */
 export type SecretPlace = { variable: string; value: string } | { file: string };
 
 export interface SecretOptions<Value> {
@@ -126,7 +128,7 @@ export interface SecretOptions<Value> {
   /** The interval at which the file is checked. Defaults to 5 s. */
   intervalMs?: number;
   changed(value: Value): void;
-  /** The file holds no good value now; the one before stays. */
+  /** The file currently contains no valid value. The previous value stays. */
   refused(reason: string): void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where webhooks are posted: the URL of an endpoint, its name without secrets, and the allowed addresses. An address is checked when a
- * connection to it is opened, so a name that resolves to another address a moment later gains nothing.
+ * The destination of webhooks: the URL of an endpoint, its name without secrets, and the allowed addresses. An address is checked when a
+ * connection to it is opened, so that a name that resolves to another address a moment later cannot evade the check.
  */
 import { lookup as dnsLookup, type LookupAddress, type LookupAllOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
@@ -9,8 +9,8 @@ import { Agent, buildConnector } from 'undici';
 type Subnet = readonly [address: string, prefix: number];
 
 /**
- * Networks that are not allowed, by kind. The first kind that matches names an address. Private networks are not listed, because
- * receivers inside the cluster are there.
+ * Networks that are not allowed, by kind. The first matching kind describes an address. Private networks are not listed, because
+ * receivers inside the cluster use them.
  */
 const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
   'a loopback address': [
@@ -33,7 +33,7 @@ const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
     ['fd00:ec2::254', 128],
     ['fd20:ce::254', 128],
   ],
-  // RFC 8215. Each network chooses where in it the IPv4 address is, so no part of it can be allowed.
+  // RFC 8215. Each network chooses where the IPv4 address is in it, so no part of it can be allowed.
   'an address of local-use NAT64': [['64:ff9b:1::', 48]],
   'a multicast or broadcast address': [
     ['224.0.0.0', 4],
@@ -60,7 +60,7 @@ function blockList(subnets: readonly Subnet[]): BlockList {
   return list;
 }
 
-/** The kind of local address, in words; undefined for an address that webhooks may always be posted to. */
+/** Returns the kind of local address, in words, or undefined for an address to which webhooks may always be posted. */
 export function localAddressKind(address: string): string | undefined {
   const [plain = ''] = address.split('%', 1);
   const family = isIP(plain) === 6 ? 'ipv6' : 'ipv4';
@@ -75,14 +75,14 @@ export class LocalTargetError extends Error {
   }
 }
 
-/** The part of `dns.lookup` that is needed. */
+/** The part of `dns.lookup` that is used here. */
 export type ResolveAll = (
   hostname: string,
   options: LookupAllOptions,
   callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
 ) => void;
 
-/** The same as `dns.lookup`, without local addresses. Fails with a LocalTargetError if no other address is left. */
+/** Does the same as `dns.lookup`, without local addresses. Fails with a LocalTargetError if no other address is left. */
 export function lookupWithoutLocal(resolve: ResolveAll): LookupFunction {
   return (hostname, options, callback) => {
     const answered = (error: NodeJS.ErrnoException | null, found: LookupAddress[]): void => {
@@ -122,7 +122,7 @@ export interface WebhookEndpoint {
   label: string;
 }
 
-/** Returns what is wrong with an item of WEBHOOK_URLS, without its text, which may contain a password. Undefined if it is valid. */
+/** Returns the problem of an item of WEBHOOK_URLS, without its text, which may contain a password. Undefined if the item is valid. */
 export function webhookUrlProblem(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null) return 'is not a URL such as https://host/path';
@@ -160,8 +160,8 @@ function maskedUrl(url: URL): string {
 }
 
 /**
- * Masks a segment. Many receivers have a token in the path, which may be short. So only versions, and words that most paths have,
- * are shown.
+ * Masks a segment. Many receivers have a token in the path, which may be short. So only versions, and words that occur in most paths, are
+ * shown.
  */
 function maskedSegment(segment: string): string {
   return /^(?:|api|events?|hooks?|in|incoming|services|triggers?|weir|webhooks?|workflows|v\d{1,3})$/i.test(

@@ -1,4 +1,4 @@
-/** The receiver's side: whether a delivery was signed with one of these secrets, and when. */
+/** The receiver's side: checks whether a delivery was signed with one of these secrets, and when. */
 import { isUtf8 } from 'node:buffer';
 import { timingSafeEqual } from 'node:crypto';
 import { signatures } from './signing-keys.ts';
@@ -29,7 +29,7 @@ export type VerifyResult =
   | { valid: true; id: string; timestampSeconds: number }
   | { valid: false; problem: VerifyProblem; message: string };
 
-/** The signature is checked before the time, so that a wrong secret is not taken for a slow network. */
+/** The signature is checked before the time, so that a wrong secret does not look like a slow network. */
 export function verifyDelivery({ headers, body }: Delivery, options: VerifyOptions): VerifyResult {
   for (const name of ['webhook-id', 'webhook-timestamp', 'webhook-signature']) {
     if ((headers.get(name) ?? '') === '') return invalid('missing_header', `the header ${name} is missing`);
@@ -40,7 +40,7 @@ export function verifyDelivery({ headers, body }: Delivery, options: VerifyOptio
   if (!/^\d{1,12}$/.test(timestamp)) {
     return invalid('bad_timestamp', 'the header webhook-timestamp is not a number of seconds since 1970');
   }
-  // Signatures are defined for text. Other bytes would be replaced, so that two bodies could have one signature.
+  // Signatures are defined for text. Other bytes would be replaced, so that two bodies could have the same signature.
   if (!isUtf8(body)) return invalid('bad_body', 'the body is not UTF-8');
   const timestampSeconds = Number(timestamp);
   const message = { id, body: body.toString('utf8') };
@@ -64,7 +64,7 @@ function judgeTime(
   const bound = `at most ${toleranceMs / 1000} s are allowed`;
   if (ageMs > toleranceMs)
     return invalid('too_old', `it was sent ${Math.round(ageMs / 1000)} s ago, ${bound}`);
-  // Compared in whole seconds, because the sender may have rounded down, never up.
+  // Times are compared in whole seconds, because the sender may have rounded down, but never up.
   if (-ageMs > toleranceMs) {
     return invalid('too_new', `its time is ${Math.round(-ageMs / 1000)} s ahead of now, ${bound}`);
   }

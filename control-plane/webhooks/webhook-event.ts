@@ -1,6 +1,6 @@
 /**
- * The events for receivers, as a function of an object's status. An event is new if the status before did not have it. So an
- * event has the same id regardless of its sender, and of how often it is sent.
+ * The events for receivers, as a function of an object's status. An event is new if the previous status did not have it. So an event has
+ * the same id regardless of its sender, and of how often it is sent.
  */
 
 import { createHash } from 'node:crypto';
@@ -23,7 +23,7 @@ export interface WebhookEvent {
   /** The header `webhook-id`, which follows from uid, generation, condition and its transition. */
   id: string;
   type: WebhookEventType;
-  /** The time when the change was seen, in RFC 3339. */
+  /** The time when the change was noticed, in RFC 3339. */
   timestamp: string;
   data: WebhookEventData;
 }
@@ -32,7 +32,7 @@ export interface WebhookEventData {
   namespace: string;
   name: string;
   uid: string;
-  /** The generation that the condition speaks of. */
+  /** The generation that the condition describes. */
   generation: number;
   /** The domain that was last accepted, or else the one in the spec. Null if that cannot be read. */
   domain: string | null;
@@ -54,12 +54,12 @@ export interface StatusChange {
   nowMs: number;
 }
 
-/** Chosen: keeps an event below the 20 kB that Standard Webhooks recommends. The status has the whole message. */
+/** Chosen: limits an event to less than the 20 kB that Standard Webhooks recommends. The status has the whole message. */
 const longestMessage = 8_192;
 /** Chosen: longer names in a spec that was never accepted are not worth repeating. */
 const longestName = 1_024;
 
-/** Returns the events for a change of status. Empty if nothing has changed that receivers get. */
+/** Returns the events for a change of status. Empty if nothing that receivers get has changed. */
 export function webhookEvents({ object, previous, next, limiters, nowMs }: StatusChange): WebhookEvent[] {
   const known = new Set(reportedConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
   return reportedConditions(next)
@@ -132,8 +132,8 @@ function reportedConditions(
 }
 
 /**
- * Returns the id, without the message, because its words may change while the condition stays. It has no full stops, because they
- * separate the signed parts.
+ * Returns the id. It does not include the message, because the wording may change while the condition stays. It has no periods, because
+ * they separate the signed parts.
  */
 function eventId(uid: string, condition: Condition): string {
   const { observedGeneration, type, status, reason, lastTransitionTime } = condition;

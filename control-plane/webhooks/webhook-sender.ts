@@ -20,18 +20,18 @@ export interface WebhookSenderOptions {
   secrets(): readonly string[];
   /** The time from the start of the connection to the end of the response. */
   timeoutMs: number;
-  /** True if events may be posted to this machine, to its link and metadata services: see `localAddressKind`. */
+  /** Whether events may be posted to this machine, and to its link and metadata services: see `localAddressKind`. */
   allowLocal: boolean;
   clock: Clock;
 }
 
-/** `gone`: the endpoint wants no more events (410), as in Standard Webhooks. */
+/** `gone`: the endpoint wants no more events (410), as defined in Standard Webhooks. */
 export type AttemptResult =
   | { outcome: 'delivered' }
   | { outcome: 'gone'; reason: string }
   | ({ outcome: 'failed'; reason: string } & DeliveryFailure);
 
-/** Chosen: a receiver cannot pause an endpoint for longer at a time. */
+/** Chosen: the maximum time for which a receiver can pause an endpoint at once. */
 const longestRetryAfterMs = 3_600_000;
 /** Chosen: enough to reuse the connection for the next event after any reasonable response. */
 const maxAnswerBytes = 65_536;
@@ -103,12 +103,12 @@ function resultOf(response: Response, nowMs: number): AttemptResult {
   };
 }
 
-/** Returns whether an answer 4xx is about the event. Some are about the endpoint's state: timeout, too early, too many. */
+/** Returns whether a 4xx answer is about the event. Some are about the endpoint's state: timeout, too early, too many requests. */
 function isEventsFault(status: number): boolean {
   return status >= 400 && status < 500 && ![408, 425, 429].includes(status);
 }
 
-/** The status has decided: a body that is too long or breaks off changes nothing. */
+/** The status has decided. A body that is too long or incomplete changes nothing. */
 async function readAway(response: Response): Promise<void> {
   let bytes = 0;
   try {
@@ -117,18 +117,18 @@ async function readAway(response: Response): Promise<void> {
       if (bytes > maxAnswerBytes) break;
     }
   } catch {
-    // The connection is lost with the rest of the body.
+    // If the rest of the body is lost, so is the connection.
   }
 }
 
-/** Returns the text of a connection error. `fetch` has it in the cause. After attempts to several addresses, there is one for each. */
+/** Returns the text of a connection error. `fetch` puts it into the cause. After attempts to several addresses, there is one for each. */
 function connectionProblem(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
   return systemErrorReason(first);
 }
 
-/** Parses seconds or a date. Undefined if the header is missing or damaged. RFC 9110, section 10.2.3. */
+/** Parses seconds or a date. Returns undefined if the header is missing or invalid. RFC 9110, section 10.2.3. */
 export function parseRetryAfterMs(header: string | null, nowMs: number): number | undefined {
   const text = header?.trim() ?? '';
   const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : dateMs(text) - nowMs;

@@ -12,16 +12,16 @@ import type { WebhookEvent } from './webhook-event.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 export interface WebhooksOptions extends Telemetry {
-  /** URLs that `webhookUrlProblem` has checked. The same URL twice is one endpoint. */
+  /** URLs that `webhookUrlProblem` has checked. A URL that occurs twice is one endpoint. */
   urls: readonly string[];
   secret: SecretPlace;
   /** The maximum number of events that wait for one endpoint. */
   queueSize: number;
   /** The timeout of one attempt. */
   timeoutMs: number;
-  /** True if events may be posted to loopback, link-local and metadata addresses. */
+  /** Whether events may be posted to loopback, link-local and metadata addresses. */
   allowLocal: boolean;
-  /** The time for which a replaced secret still signs. */
+  /** How long a replaced secret still signs. */
   secretOverlapMs: number;
   /** The age at which undelivered events are dropped. Defaults to 24 h. */
   maxAgeMs?: number;
@@ -48,7 +48,7 @@ export interface Webhooks {
 }
 
 const dayMs = 86_400_000;
-/** Chosen: enough to send 100 events a second to a receiver 80 ms away. */
+/** Chosen: enough to send 100 events a second to a receiver at a distance of 80 ms. */
 const concurrency = 8;
 
 /** Rejects with a SecretError if there is no valid secret at the start. */

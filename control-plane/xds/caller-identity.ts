@@ -24,7 +24,7 @@ export interface CallerIdentityOptions {
   tokens: TokenNames | undefined;
   /** Undefined if service accounts are not supported. */
   reviews: TokenReviews | undefined;
-  /** True if callers without credentials are served, too. */
+  /** Whether callers without credentials are served, too. */
   allowAnonymous: boolean;
 }
 
@@ -44,7 +44,7 @@ export class CallerIdentity {
     this.#tokens = tokens;
   }
 
-  /** A certificate goes before a token. A token that is wrong never passes for none. */
+  /** A certificate takes precedence over a token. A wrong token never counts as a missing one. */
   of(call: ServerDuplexStream<Buffer, Buffer>): Identity | GrpcStatus | Promise<Identity | GrpcStatus> {
     const { certificates, reviews, allowAnonymous } = this.#options;
     const certificate = certificates ? call.getAuthContext().sslPeerCertificate : undefined;
@@ -65,7 +65,7 @@ export class CallerIdentity {
     return outcome instanceof Promise ? outcome.then(identityBy) : identityBy(outcome);
   }
 
-  /** Returns why a stream must end. Undefined while it may continue. */
+  /** Returns the reason why a stream must end. Undefined while it may continue. */
   staleness({ tokenHash }: Identity): GrpcStatus | undefined {
     const isGone = tokenHash !== undefined && this.#tokens?.has(tokenHash) !== true;
     return isGone ? unauthenticated('the token of this stream is no longer known') : undefined;
@@ -93,7 +93,7 @@ function identityBy(outcome: TokenOutcome): Identity | GrpcStatus {
   return { caller: { kind: 'service account', names: [user] }, expiresMs, ...pod };
 }
 
-/** Returns the header's value. Several values count as none, because it is unclear which one is right. */
+/** Returns the header's value. Several values count as none, because it is unclear which of them is right. */
 function authorizationOf(metadata: Metadata): string | undefined {
   const values = metadata.get('authorization');
   return values.length === 0 ? undefined : values.join(', ');
@@ -109,8 +109,8 @@ function hashOf(token: string): string {
 }
 
 /**
- * Reads XDS_TOKENS_FILE: each line has a name and its token, separated by blanks. A name may have several tokens. Empty lines,
- * and lines that begin with `#`, are ignored. Throws an Error that names the line and shows no token.
+ * Reads XDS_TOKENS_FILE: each line contains a name and its token, separated by blanks. A name may have several tokens. Empty lines, and
+ * lines that begin with `#`, are ignored. Throws an Error that names the line and shows no token.
  */
 export function parseTokens(text: string): TokenNames {
   const names = new Map<string, string>();

@@ -50,11 +50,11 @@ export interface DiscoveryForm {
   /** Reads a request. Returns undefined if the bytes are not a request. Its other fields are stored until the next request. */
   read(bytes: Uint8Array): StreamRequest | undefined;
   /**
-   * Applies the subscription of the last request. In the first request for our type, also applies what the limiter has. Returns
-   * whether to send a response for it, regardless of the version that was sent last, or a problem.
+   * Applies the subscription of the last request. In the first request for our type, also applies the limiter's resources. Returns
+   * whether to send a response to it, regardless of the version that was sent last, or a problem.
    */
   subscribe(isFirst: boolean): boolean | { problem: string };
-  /** The version that the limiter claimed with its first request. Empty: none, or unknown. */
+  /** The version that the limiter claimed in its first request. Empty: none, or unknown. */
   readonly claimedVersion: string;
   /** Returns the message to send, without a nonce. */
   bytesOf(response: FleetResponse): Uint8Array;
@@ -93,13 +93,13 @@ export class StateOfTheWorld implements DiscoveryForm {
 
 /** Chosen: the size of the names of 30,000 resources with their versions. Clients of Weir list up to 3 MiB. */
 export const longestRequestBytes = 4 * 1024 * 1024;
-/** Chosen: a client that wants more resources wants all. */
+/** Chosen: a client that wants more resources wants all of them. */
 const maxNames = 1_000;
 /** The number of resources that Weir's limiter lists before it rejects everything. */
 const maxRejected = 1_000;
 /** Chosen: the same bound as in Weir's limiter. The message is shown in a condition. */
 const longestMessage = 1_024;
-/** Chosen: in a rollout, the limiters of a fleet reject in two ways. */
+/** Chosen: in a rollout, the limiters of a fleet reject in at most two ways. */
 const maxLists = 64;
 /**
  * Chosen: the name of a merged domain of 253 characters takes up to 513 (with `domain ` before it, and two for some characters),
@@ -107,17 +107,14 @@ const maxLists = 64;
  */
 const longestName = 520;
 
-/**
- * Without names, a limiter subscribes to all resources. A subscription to all (`*`) and to names gets nothing additional for the
- * names.
- */
+/** Without names, a limiter subscribes to all resources. If it subscribes to all (`*`) and to names, the names add nothing. */
 export class Incremental implements DiscoveryForm {
   /** The maximum size of the first request, which may list all resources. */
   readonly longestFirstRequestBytes = longestRequestBytes;
   #request: DeltaDiscoveryRequest | undefined;
   #wantsAll = false;
   #names: ReadonlySet<string> = new Set();
-  /** The resources that were reported. A name that does not exist has an empty version. */
+  /** The resources that were reported to the limiter. A name that does not exist has an empty version. */
   #reported: SentResources = nothingSent;
   claimedVersion = '';
   readonly #refused: RejectedLists;
@@ -186,7 +183,7 @@ export class Incremental implements DiscoveryForm {
   }
 }
 
-/** A version that equals no other, so that the resource, or its removal, is sent again. */
+/** A version that differs from all others, so that the resource, or its removal, is sent again. */
 const unsureVersion = '\0';
 
 function unsure(reported: ResourceVersions, names: readonly string[]): ResourceVersions {
@@ -196,11 +193,11 @@ function unsure(reported: ResourceVersions, names: readonly string[]): ResourceV
 }
 
 /**
- * The lists of resources that limiters rejected. All limiters of a fleet reject the same resources in the same bytes, so one
- * list serves all of them, here and in the reports of replicas.
+ * The lists of resources that limiters rejected. All limiters of a fleet reject the same resources in the same bytes, so one list serves
+ * all of them, here and in the reports of replicas.
  */
 export class RejectedLists {
-  /** Lists by a hash of the bytes. The most recently used one is at the end. */
+  /** Lists by a hash of the bytes. The most recently used list is at the end. */
   readonly #kept = new Map<string, readonly RejectedResource[] | undefined>();
 
   /** Returns undefined if everything is rejected. */
@@ -221,7 +218,7 @@ function readLists(details: readonly Any[]): RejectedResource[] | undefined {
     fieldCount(value) <= maxRejected ? decode(RefusedResourcesSchema, value) : undefined,
   );
   const resources = listed.flatMap((list) => list?.resources ?? []);
-  // The name must be complete, because it is compared with the names of resources. A part of one would leave its object
+  // The name must be complete, because it is compared with the names of resources. With a shortened name, its object would stay
   // Programmed.
   const isBad = ({ name }: RejectedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
@@ -237,14 +234,14 @@ interface BoundedFields {
 const sotwFields: BoundedFields = { node: 2, error: 6 };
 const deltaFields: BoundedFields = { node: 1, error: 7 };
 
-/** Chosen: more than a limiter claims in one request. A decoded small field takes many times its bytes. */
+/** Chosen: more than a limiter claims in one request. A decoded small field takes many times its size in bytes. */
 const maxFields = 100_000;
 /** Chosen: the node of an Envoy, which lists its extensions, has about 80 KiB. */
 const longestNodeBytes = 256 * 1024;
 /** Chosen: the number of fields of an error. */
 const maxErrorFields = 100;
 
-/** Returns whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
+/** Returns whether a request can be decoded in a short time. It only scans the request. */
 function isBounded(bytes: Uint8Array, { node, error }: BoundedFields): boolean {
   const count = fieldCount(bytes, (number, value) => {
     if (number === node) return value.length <= longestNodeBytes;

@@ -1,4 +1,4 @@
-/** Determines the identity of a caller of the xDS port, and the fleets that it may ask for. */
+/** Determines the identity of a caller of the xDS port, and the fleets that it may request. */
 import type { PeerCertificate } from 'node:tls';
 
 /** The fleets that a client may request, by the name of the client. */
@@ -8,7 +8,7 @@ export type ClientKind = 'certificate' | 'service account' | 'token';
 
 export interface XdsClient {
   kind: ClientKind;
-  /** The names as in XDS_CLIENT_FLEETS. */
+  /** The names in the form of XDS_CLIENT_FLEETS. */
   names: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export function kindOfClient(name: string): ClientKind {
   return name.startsWith(tokenPrefix) ? 'token' : 'certificate';
 }
 
-/** Returns whether some client could have this name. */
+/** Returns whether a client could have this name. */
 export function isClientName(name: string): boolean {
   const kind = kindOfClient(name);
   if (kind === 'certificate') return name !== '';
@@ -41,7 +41,7 @@ export function tokenClient(name: string): XdsClient {
   return { kind: 'token', names: [`${tokenPrefix}${name}`] };
 }
 
-/** Returns the client of a verified certificate. A name that looks like one of another kind does not count. */
+/** Returns the client of a verified certificate. A name that looks like a name of another kind does not count. */
 export function certificateClient(
   certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>,
 ): XdsClient {
@@ -49,7 +49,7 @@ export function certificateClient(
   return { kind: 'certificate', names };
 }
 
-/** Returns why a caller may not have the rules of `fleet`. Undefined if it may. */
+/** Returns the reason why a caller may not have the rules of `fleet`. Undefined if it may. */
 export function fleetRejection(
   allowed: FleetsOfClients,
   { kind, names }: XdsClient,

@@ -1,7 +1,7 @@
 /**
- * The responses to the limiters of one fleet, in both forms of xDS: a DiscoveryResponse with everything, or a
- * DeltaDiscoveryResponse with the differences from what a limiter has received. Each is encoded once, without its nonce. Fields
- * of a protobuf message may follow each other in any order, so the nonce of each stream is appended to bytes that streams share.
+ * The responses to the limiters of one fleet, in both forms of xDS: a DiscoveryResponse with everything, or a DeltaDiscoveryResponse with
+ * the differences from the resources that a limiter has received. Each is encoded once, without its nonce. The fields of a protobuf
+ * message may be in any order, so the nonce of each stream is appended to bytes that streams share.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
@@ -10,7 +10,7 @@ import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import { servedTo } from '../model/served-rules.ts';
 
-/** The longest message that clients of gRPC take unless they are configured otherwise. */
+/** The longest message that clients of gRPC accept unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;
 
 /** Chosen: longer than the nonce of any stream. */
@@ -23,20 +23,20 @@ const resourceFields = { version: 1, resource: 2, name: 3 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 const controlPlaneFields = { identifier: 1 } as const;
 
-/** Versions of the resources that a limiter was sent, by name. */
+/** The versions of the resources that were sent to a limiter, by name. */
 export type ResourceVersions = ReadonlyMap<string, string>;
 
-/** The resources that a limiter has received. If that was all of a snapshot, its resources. */
+/** The resources that a limiter has received. If these are all resources of a snapshot, the snapshot's own list. */
 export type SentResources = ResourceVersions | readonly Resource[];
 
 export function versionsOf(reported: SentResources): ResourceVersions {
   return 'get' in reported ? reported : new Map(reported.map(({ name, hash }) => [name, hash]));
 }
 
-/** The resources of a limiter that has received nothing. It is one map, so that all such limiters share their response. */
+/** The resources of a limiter that has received nothing. There is only one such map, so that all these limiters share their response. */
 export const nothingSent: ResourceVersions = new Map();
 
-/** The differences between a snapshot and what was reported. */
+/** The differences between a snapshot and the resources that were reported. */
 export interface SnapshotChange {
   resources: readonly Resource[];
   /** Names of removed resources. */
@@ -84,7 +84,7 @@ export class FleetResponse {
     return this.#versions;
   }
 
-  /** A DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was shown these. */
+  /** Returns a DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was sent these. */
   changeSince(reported: SentResources): Uint8Array {
     let bytes = this.#changes.get(reported);
     if (bytes === undefined) {
@@ -94,7 +94,7 @@ export class FleetResponse {
     return bytes;
   }
 
-  /** The same for a limiter that has the resources of these names. A name that there is not is removed, once. */
+  /** Returns the same for a limiter that has the resources of these names. A name that does not exist is removed, once. */
   changeOf(names: ReadonlySet<string>, reported: ResourceVersions): Uint8Array {
     const resources = this.#snapshot.resources.filter(
       ({ name, hash }) => names.has(name) && reported.get(name) !== hash,
@@ -229,9 +229,9 @@ export class FleetResponses {
 }
 
 export interface Sender {
-  /** The bytes that it would send now. 0 if nothing is due any more. */
+  /** The number of bytes that it would send now. 0 if nothing is due any more. */
   dueBytes(): number;
-  /** Called at its turn. It calls `taken` when the transport has taken everything, or never if the stream is gone. */
+  /** Called when its turn comes. It calls `taken` when the transport has accepted everything, or never if the stream has ended. */
   send(taken: () => void): void;
 }
 
@@ -239,14 +239,14 @@ export interface SendTurnsOptions {
   timers: Timers;
   /** The maximum size of all responses. A single response may exceed it. */
   maxBytes: number;
-  /** The time for which a response counts that the client does not read. */
+  /** How long a response counts that the client does not read. */
   patienceMs: number;
 }
 
 /**
- * Bounds the responses that wait in memory for the network. A response is copied for its stream at its turn, and freed when the
- * transport has taken all of it. A client that does not read stops counting toward the bound after a moment, so that no other
- * client waits for it. The stream itself ends clients that stay slow.
+ * Bounds the responses that wait in memory for the network. A response is copied for its stream when its turn comes, and freed when the
+ * transport has accepted all of it. A client that does not read stops counting toward the bound after a moment, so that no other client
+ * waits for it. The stream itself ends clients that stay slow.
  */
 export class SendTurns {
   readonly #options: SendTurnsOptions;
@@ -280,7 +280,7 @@ export class SendTurns {
     }
   }
 
-  /** Returns what lets go of them, once. */
+  /** Returns a function that releases them, once. */
   #hold(bytes: number): () => void {
     let isHeld = true;
     const release = (): void => {

@@ -1,4 +1,4 @@
-/** The health service, whose handlers are of bytes, on `@grpc/grpc-js`. */
+/** The health service on `@grpc/grpc-js`, with handlers that work on bytes. */
 import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import {
@@ -15,7 +15,7 @@ import type { HealthService } from '../../process/grpc/health-service.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
-/** Uses only the first answer, so that a handler that answers and then throws does no harm. */
+/** Uses only the first answer, so that a handler that throws after its answer does no harm. */
 function serveUnary(
   method: string,
   handler: UnaryHandler,

@@ -1,6 +1,6 @@
 /**
- * The connections of limiters, and the memory that each uses for a peer that does not cooperate: incomplete requests, and
- * responses that it does not read.
+ * The connections of limiters, and the memory that each of them uses for a peer that does not cooperate: incomplete requests, and
+ * responses that the peer does not read.
  */
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -26,7 +26,7 @@ export interface LimiterConnectionsOptions {
   wasCut(reason: ConnectionCut, peer: string): void;
   /** The maximum number of connections without a discovery stream. Defaults to 1,000. */
   maxIdle?: number;
-  /** The most bytes of all connections together. Defaults to 128 MiB. */
+  /** The maximum memory of all connections together. Defaults to 128 MiB. */
   maxBufferedBytes?: number;
 }
 
@@ -40,7 +40,7 @@ export class LimiterConnections {
   readonly #options: LimiterConnectionsOptions;
   readonly #connectionMemory: ConnectionMemory;
   readonly #byPeer = new Map<string, LimiterConnection>();
-  /** The connections without a stream of discovery, by address. The first has been idle longest. */
+  /** The connections without a discovery stream, by address. The connection that has been idle longest is first. */
   readonly #idle = new FairQueue<LimiterConnection>();
 
   constructor(options: LimiterConnectionsOptions) {
@@ -58,7 +58,7 @@ export class LimiterConnections {
     connection.memory = this.#connectionMemory.open(socket.remoteAddress, connection);
     this.#byPeer.set(peer, connection);
     this.#idle.add(connection);
-    // Handles errors before HTTP/2 takes over. The connection closes by itself.
+    // Handles errors before HTTP/2 takes over. The connection closes itself.
     socket.on('error', () => {});
     socket.on('close', () => {
       connection.memory?.close();
@@ -81,7 +81,7 @@ export class LimiterConnections {
     else this.#idle.remove(connection);
   }
 
-  /** A connection holds so many bytes more, or less. */
+  /** A connection holds this number of bytes more, or fewer if it is negative. */
   hold(peer: string, bytes: number): void {
     this.#byPeer.get(peer)?.hold(bytes);
   }
@@ -128,7 +128,7 @@ class LimiterConnection implements MemoryOwner {
   }
 }
 
-/** Returns the address as grpc-js writes it. */
+/** Returns the address in the form that grpc-js uses. */
 export function peerOf({ remoteAddress, remotePort }: Socket): string {
   return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
 }
@@ -155,7 +155,7 @@ export function watchUnfinishedMessages(hold: (peer: string, bytes: number) => v
   };
 }
 
-/** Returns the stream of a call. grpc-js offers no other way to the bytes of a call. */
+/** Returns the stream of a call. grpc-js offers no other access to the bytes of a call. */
 function streamOf(call: ServerInterceptingCallInterface): Readable {
   const { stream } = call as unknown as { stream?: Readable };
   if (stream === undefined) throw new Error('grpc-js keeps the stream of a call elsewhere');
@@ -164,7 +164,7 @@ function streamOf(call: ServerInterceptingCallInterface): Readable {
 
 const prefixBytes = 5;
 
-/** Follows length-prefixed messages: the received part of the last one while it is incomplete. */
+/** Follows length-prefixed messages, and reports the received part of the last message while it is incomplete. */
 export class UnfinishedMessage {
   #prefix = Buffer.alloc(prefixBytes);
   #inPrefix = 0;

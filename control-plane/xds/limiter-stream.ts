@@ -1,4 +1,7 @@
-/** The stream of one limiter: what it is owed and what it says, and how that comes over whatever carries it, gRPC or memory. */
+/**
+ * The stream of one limiter: the responses that are due, the meaning of its requests, and the transport that carries both, which is gRPC
+ * or memory.
+ */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { plainText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
@@ -30,7 +33,7 @@ export interface StreamContext extends Telemetry {
   /** Undefined if every client may request every fleet. */
   fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
-  /** Returns whether what is served may be older than what limiters have from other replicas. */
+  /** Returns whether the served rules may be older than the rules that limiters have from other replicas. */
   isCutOff(): boolean;
   /** See `LimiterStreamsOptions.confirm`. */
   confirm(then: () => void): void;
@@ -39,7 +42,7 @@ export interface StreamContext extends Telemetry {
   sent(limiter: LimiterReport): void;
   /** Reports a stream that ends because of its requests. */
   refuse(peer: string, reason: string): void;
-  /** Called when the stream is being ended. It may be open for a moment more. */
+  /** Called when the stream is being ended. It may stay open for a moment. */
   ending(stream: LimiterStream): void;
   /** Called once. */
   closed(stream: LimiterStream): void;
@@ -54,18 +57,18 @@ export interface StreamContext extends Telemetry {
 const longestMessage = 2048;
 /** Chosen: versions are hashes, so a longer one is from another control plane. It is written into ConfigMaps. */
 const longestVersion = 128;
-/** Chosen. A request holds a node, a nonce and perhaps every error of a validator; for the first one see `DiscoveryForm`. */
+/** Chosen: a request contains a node, a nonce and perhaps every error of a validator. For the first request, see `DiscoveryForm`. */
 const longestRequestBytes = 1024 * 1024;
 /** Chosen: the bound for each resource that a limiter rejects, of which there may be 100. */
 const longestResourceMessage = 256;
 /** Chosen: timers of Node support at most 24 days. */
 const longestTimerMs = 86_400_000;
-/** Chosen: a peer that reads receives the end of its stream in far less time. */
+/** Chosen: a peer that reads receives the end of its stream much sooner. */
 const cutAfterMs = 5_000;
 
 /**
- * Chosen for requests beyond one for each response. That one is the response's ACK or NACK, and comes as often as rules change.
- * Requests beyond `longRequestBytes` also count.
+ * Chosen: for requests in addition to one for each response. That one is the response's ACK or NACK, and is as frequent as changes of
+ * rules. Requests beyond `longRequestBytes` also count.
  */
 const requestRate = { burst: 200, perSecond: 20 };
 const longRequestRate = { burst: 10, perSecond: 2 };
@@ -78,7 +81,7 @@ const tooMany: GrpcStatus = {
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
 
-/** One stream of one limiter. It passes requests to the state machine, and due responses to the transport. */
+/** The stream of a limiter. It passes requests to the state machine, and due responses to the transport. */
 export class LimiterStream implements Sender {
   readonly #call: DiscoveryCall;
   readonly #context: StreamContext;
@@ -92,24 +95,24 @@ export class LimiterStream implements Sender {
   #identified: NodeIdentity | { problem: string } | undefined;
   readonly #requests = new PacingTokenBucket(requestRate);
   readonly #longRequests = new PacingTokenBucket(longRequestRate);
-  /** A response was sent since the last request. */
+  /** Whether a response was sent since the last request. */
   #isAnswerDue = false;
   /** The memory of its connection for this stream. */
   #bufferedBytes = 0;
   #report: LimiterReport | undefined;
   #offered: FleetResponse | undefined;
-  /** The time of the response in flight. */
+  /** The time at which the response in flight was sent. */
   #sentMs = 0;
   #stopWaiting = (): void => {};
   #callOffExpiry = (): void => {};
   #isEnding = false;
-  /** True if this process ended the stream with an error. */
+  /** Whether this process ended the stream with an error. */
   #isRefused = false;
   #isClosed = false;
-  /** True if no ACK or NACK came in time. */
+  /** Whether no ACK or NACK arrived in time. */
   #gaveUp = false;
   #askedOtherType = false;
-  /** True if the limiter came with other rules than are served, and it is not known yet which are older. */
+  /** Whether the limiter arrived with other rules than those that are served, and it is unknown which are older. */
   #isInDoubt = false;
 
   constructor(
@@ -156,7 +159,7 @@ export class LimiterStream implements Sender {
     this.#offered = this.#context.responses.get(fleet, capabilities);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
-    // The limiter should have the rules again that it accepted, and may or may not have them.
+    // The served rules are again those that the limiter accepted, but others may have reached it in between.
     const isBack = this.#offered.version === acceptedVersion;
     if (isBack && this.#state.phase === 'in flight') this.#context.changed();
     if (this.#isDue) this.#context.turns.ask(this);
@@ -185,14 +188,17 @@ export class LimiterStream implements Sender {
     this.end(status);
   }
 
-  /** A limiter with rules keeps them while ours may be older. A limiter without rules is better off with old ones. */
+  /** A limiter with rules retains them while ours may be older. For a limiter without rules, old rules are better than none. */
   get #isDue(): boolean {
     if (!this.#state.isDue) return false;
     const hasRules = this.#form.claimedVersion !== '' || this.#report?.acceptedVersion !== undefined;
     return !(hasRules && (this.#isInDoubt || this.#context.isCutOff()));
   }
 
-  /** A limiter that was connected to another replica may have newer rules, while this replica does not know that it is cut off. */
+  /**
+   * A limiter that was connected to another replica may have newer rules, while this replica does not know that it is disconnected from
+   * the others.
+   */
   #confirm({ fleet, capabilities }: LimiterReport): void {
     const { responses, confirm } = this.#context;
     const { claimedVersion } = this.#form;
@@ -227,7 +233,7 @@ export class LimiterStream implements Sender {
     sent(this.#report as LimiterReport);
   }
 
-  /** The peer learns why; what is sent after it is dropped. */
+  /** The peer gets the reason. Later messages from it are dropped. */
   end(status: GrpcStatus): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
@@ -289,7 +295,7 @@ export class LimiterStream implements Sender {
   }
 
   #take(request: StreamRequest): void {
-    // A client may omit it in all requests except the first.
+    // A client may omit the node in all requests except the first.
     if (request.node !== undefined) this.#identified ??= nodeIdentity(request.node, this.peer);
     if (request.typeUrl !== rateLimitConfigTypeUrl) this.#passOver(request.typeUrl);
     else if (this.#report === undefined) this.#subscribe();
@@ -300,7 +306,7 @@ export class LimiterStream implements Sender {
     }
   }
 
-  /** Ignores a request for another discovery service on the same stream. That such a service is missing must not end this one. */
+  /** Ignores a request for another discovery service on the same stream. A missing service must not end this stream. */
   #passOver(typeUrl: string): void {
     if (this.#askedOtherType) return;
     this.#askedOtherType = true;
@@ -386,7 +392,7 @@ export class LimiterStream implements Sender {
     });
   }
 
-  /** Sets the number of held bytes. */
+  /** Sets the number of bytes that the connection holds for this stream. */
   #hold(bytes: number): void {
     this.#call.hold(bytes - this.#bufferedBytes);
     this.#bufferedBytes = bytes;
@@ -420,7 +426,10 @@ function tooLong(bytes: number, longest: number): GrpcStatus {
   return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
 }
 
-/** Returns an address as Kubernetes writes it: IPv6 without brackets, and IPv4 in its own form if it arrived over a socket for both. */
+/**
+ * Returns an address in the form that Kubernetes uses: IPv6 without brackets, and IPv4 in its own form if it arrived over a dual-stack
+ * socket.
+ */
 function ipAddressOf(peer: string): string {
   return addressOf(peer)
     .replace(/^\[|\]$/g, '')
@@ -445,20 +454,20 @@ function rejectionText(message: string, longest: number): string {
   return message === '' ? 'rejected without a message' : plainText(message, longest);
 }
 
-/** One discovery stream over any transport: gRPC, or memory in simulations. */
+/** A discovery stream over any transport: gRPC, or memory in simulations. */
 export interface DiscoveryCall {
   /** The peer as `address:port`, with IPv6 in brackets. */
   readonly peer: string;
   /** Sets the listener. Called once, at the beginning. */
   follow(listener: CallListener): void;
-  /** Sends bytes, and calls `taken` when the network has them. */
+  /** Sends bytes, and calls `taken` when the network has accepted them. */
   send(bytes: Buffer, taken: () => void): void;
   end(): void;
   /** Ends the stream with an error. Unsent bytes are dropped. */
   fail(status: GrpcStatus): void;
   /** Destroys the connection. */
   cut(): void;
-  /** The connection holds so many bytes more, or less, for a peer that has not done its part. */
+  /** The connection holds this number of bytes more, or fewer if it is negative, for a peer that has not done its part. */
   hold(bytes: number): void;
 }
 
@@ -468,6 +477,6 @@ export interface CallListener {
   finished(): void;
   /** The peer ended the stream, or lost it. */
   givenUp(): void;
-  /** The stream is over, however it ended. */
+  /** The stream has ended, for any reason. */
   closed(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * All streams of limiters: which are admitted, which rules each gets, and the reports of all. It includes limiters that are
- * between two streams. Independent of gRPC.
+ * All streams of limiters: which are admitted, which rules each of them gets, and the reports of all. It includes limiters that are
+ * between two streams. It does not depend on gRPC.
  */
 import { randomBytes } from 'node:crypto';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
@@ -21,17 +21,17 @@ export interface LimiterStreamsOptions extends Telemetry {
   replicaName: string;
   /** Called when `limiters` has changed. */
   changed(): void;
-  /** A snapshot goes to a limiter. */
+  /** Called when a snapshot is sent to a limiter. */
   sent(limiter: LimiterReport): void;
-  /** Calls back once what is served is known to be no older than at the time of this call. */
+  /** Calls back once the served rules are known to be no older than at the time of this call. */
   confirm(then: () => void): void;
   clock: Clock;
   timers: Timers;
-  /** The most streams of all clients together. Each stream is a limiter. */
+  /** The maximum number of streams of all clients together. Each stream is a limiter. */
   maxStreams: number;
-  /** The time in which a limiter must request rules, and accept or reject them. Defaults to 30 s. */
+  /** The time within which a limiter must request rules, and accept or reject them. Defaults to 30 s. */
   answerTimeoutMs?: number;
-  /** Undefined if every client may request every fleet. An anonymous one always may. */
+  /** Undefined if every client may request every fleet. Anonymous clients always may. */
   fleetsOfClients?: FleetsOfClients;
 }
 
@@ -50,7 +50,7 @@ export class LimiterStreams {
   readonly #streams = new Set<LimiterStream>();
   readonly #places = new StreamPlaces();
   readonly #departures = new UnansweredDepartures();
-  /** Functions that cancel the waits for limiters that count for a while longer. */
+  /** Functions that cancel the waits for limiters that still count for a while. */
   readonly #callOffs = new Set<() => void>();
   readonly #tooMany: LogThrottle<string>;
   readonly #refusals: LogThrottle<{ peer: string; reason: string }>;
@@ -78,7 +78,7 @@ export class LimiterStreams {
     return this.#options.maxStreams;
   }
 
-  /** Takes the rules of every fleet from now on. A fleet that is missing has no rules. Nothing is sent before the first call. */
+  /** Serves these rules of every fleet from now on. A missing fleet has no rules. Nothing is sent before the first call. */
   serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
     const changed = this.#responses.update(fleets);
     for (const { fleet, version, wholeBytes, isOversize } of changed) {
@@ -93,25 +93,25 @@ export class LimiterStreams {
   }
 
   /**
-   * Called when the served rules may be older than those of the API server. Limiters that have rules, perhaps from another
-   * replica, then get nothing. Later, they get rules with the next call of `serve`.
+   * Called when the served rules may be older than those of the API server. From then on, limiters that have rules, perhaps from another
+   * replica, get nothing until the next call of `serve`.
    */
   cutOff(isCutOff: boolean): void {
     this.#isCutOff = isCutOff;
   }
 
-  /** The reports of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
+  /** The reports of every stream that requested rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
   limiters(): LimiterReport[] {
     const present = [...this.#streams].flatMap(({ report }) => report ?? []);
     return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
   }
 
-  /** Returns whether what the fleet is served is longer than the usual client of gRPC takes. */
+  /** Returns whether the fleet's response is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean {
     return this.#responses.get(fleet)?.isOversize ?? false;
   }
 
-  /** Returns why another stream is rejected, counting `pending` ones. Undefined if there is room, or will be. */
+  /** Returns the reason why another stream is rejected, including `pending` ones in the count. Undefined if there is room, or will be. */
   refusal(peer: string, pending: number): GrpcStatus | undefined {
     const { maxStreams } = this.#options;
     if (this.#places.size + pending < maxStreams) return undefined;
@@ -164,7 +164,7 @@ export class LimiterStreams {
     };
   }
 
-  /** A limiter that left stays among the limiters for so long. */
+  /** A limiter that left still counts for this time. */
   #goOn(lingerMs: number): void {
     const { timers, changed } = this.#options;
     if (lingerMs === 0) return;
@@ -177,9 +177,9 @@ export class LimiterStreams {
   }
 }
 
-/** The streams of a replica by address. At the limit, an address that has many makes room for one that has few. */
+/** The streams of a replica by address. At the limit, an address with many streams makes room for an address with few. */
 class StreamPlaces {
-  /** The newest is the last. */
+  /** The newest stream is last. */
   readonly #byGroup = new Map<string, Set<LimiterStream>>();
   #size = 0;
 
@@ -201,8 +201,8 @@ class StreamPlaces {
   }
 
   /**
-   * Returns the newest stream of the address with the most streams. Undefined if the new stream's own address would then have as
-   * many. Then the new stream is rejected.
+   * Returns the newest stream of the address with the most streams. Returns undefined if the new stream's own address would then have as
+   * many, so that the new stream is rejected.
    */
   roomFor(group: string): LimiterStream | undefined {
     let largest: ReadonlySet<LimiterStream> = new Set();
@@ -214,9 +214,9 @@ class StreamPlaces {
 
 /** Chosen: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
-/** Chosen: a limiter returns at once after it learns that its token has expired. */
+/** Chosen: a limiter returns at once after it was notified that its token has expired. */
 const renewalMs = 3_000;
-/** Chosen: a second departure this soon after the first counts as a pattern. A single one may be the end of a process. */
+/** Chosen: a second departure this soon after the first counts as a pattern. A single departure may be the end of a process. */
 const habitMs = 60_000;
 
 interface Departure {
@@ -227,15 +227,15 @@ interface Departure {
 }
 
 /**
- * Limiters that leave, return, and leave again without an ACK or NACK, mostly because the rules are too large for them. Between
- * two streams such a limiter does not count as gone, and its rules do not count as in force. It counts as a limiter that has not
- * answered. Otherwise every status of its fleet would change with each attempt. A limiter that must show a new token counts
- * unchanged for a moment. Pure.
+ * Limiters that leave, return, and leave again without an ACK or NACK, mostly because the rules are too large for them. Between two
+ * streams, such a limiter does not count as gone, and its rules do not count as in force. It counts as a limiter that has not answered.
+ * Otherwise, every status of its fleet would change with each attempt. A limiter that must show a new token counts as unchanged for a
+ * moment. Pure.
  */
 export class UnansweredDepartures {
   readonly #departures = new Map<string, Departure>();
 
-  /** Returns how long the limiter goes on, 0 when it does not. */
+  /** Returns how long the limiter still counts; 0 if it does not. */
   left(report: LimiterReport, nowMs: number): number {
     const key = limiterIdentity(report);
     const before = this.#departures.get(key);
@@ -245,7 +245,7 @@ export class UnansweredDepartures {
     return isHabit ? lingerMs : 0;
   }
 
-  /** Called when a stream was ended because of its token. The limiter counts unchanged until it returns. Returns for how long. */
+  /** Called when a stream was ended because of its token. The limiter counts as unchanged until it returns. Returns how long it does. */
   renewing(report: LimiterReport, nowMs: number): number {
     this.#forget(nowMs);
     this.#departures.set(limiterIdentity(report), {
@@ -262,7 +262,7 @@ export class UnansweredDepartures {
     }
   }
 
-  /** Called when it accepted or rejected a response. */
+  /** Called when the limiter has accepted or rejected a response. */
   answered(report: LimiterReport): void {
     if (this.#departures.size > 0) this.#departures.delete(limiterIdentity(report));
   }

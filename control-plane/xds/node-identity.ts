@@ -12,7 +12,7 @@ export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport' | 'capab
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
-  /** True by default, because a limiter that reports nothing else counts as the Go service does. */
+  /** True by default, because a limiter that reports nothing counts as the Go service does. */
   countsCompatibly: boolean;
 }
 
@@ -57,7 +57,7 @@ function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? named(value) : undefined;
 }
 
-/** A copy, because the value may be part of a long request that is not needed any more. */
+/** Makes a copy, because the value may be part of a long request that is no longer needed. */
 function named(value: string): string {
   return Buffer.from(plainText(value, longestName)).toString();
 }

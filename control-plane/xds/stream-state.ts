@@ -6,7 +6,7 @@ export interface SnapshotAnswer {
 }
 
 /**
- * Decides what one stream of a limiter gets next, and what its requests mean. Pure: it takes and returns versions.
+ * Decides the next response of a limiter's stream, and interprets its requests. Pure: it works on versions.
  *
  *   waiting ──subscribe──> settled ──send──> in flight ──accept──> settled
  *                             ^                  └──────reject───────┘
@@ -39,13 +39,13 @@ export class DiscoveryStreamState {
     return this.#sent?.version;
   }
 
-  /** Returns whether the version that was offered last is to be sent now. */
+  /** Returns whether the version that was offered last must be sent now. */
   get isDue(): boolean {
     if (this.#phase !== 'settled' || this.#offered === undefined) return false;
     return this.#isAskedFor || this.#offered !== this.#sent?.version;
   }
 
-  /** The first request for our type came, whatever version and nonce it carries. */
+  /** Handles the first request for our type, regardless of its version and nonce. */
   subscribe(): void {
     if (this.#phase !== 'waiting') throw new Error('the stream is subscribed already');
     this.#phase = 'settled';
@@ -56,7 +56,7 @@ export class DiscoveryStreamState {
     this.#offered = version;
   }
 
-  /** The limiter wants what is offered, also where it was sent that version. */
+  /** The limiter requests the offered version, even if it was sent that version before. */
   ask(): void {
     this.#isAskedFor = true;
   }
@@ -71,7 +71,7 @@ export class DiscoveryStreamState {
     return this.#sent;
   }
 
-  /** A further request for our type; undefined when it answers nothing. */
+  /** Handles a further request for our type. Returns undefined if it answers no response. */
   answer(nonce: string, isRejection: boolean): SnapshotAnswer | undefined {
     if (this.#phase !== 'in flight' || this.#sent?.nonce !== nonce) return undefined;
     this.#phase = 'settled';

@@ -40,18 +40,18 @@ export interface TokenReviewsOptions {
   failed(reason: string): void;
 }
 
-/** Chosen: the time for which a limiter whose account was deleted may still open a stream with its token. */
+/** Chosen: how long a limiter whose account was deleted may still open a stream with its token. */
 const freshMs = 60_000;
 /** Chosen: a token may be used before the API server knows its account. */
 const badMs = 10_000;
 const maxBad = 1_000;
 const maxAtOnce = 8;
-/** Chosen, of bad tokens of one address. */
+/** Chosen: the rate of bad tokens from one address. */
 const badOfOne = { burst: 30, perSecond: 1 };
-/** Chosen, in seconds of reviews: who would wait longer is better asked to come again. */
+/** Chosen: the queue in seconds of reviews. Clients that would wait longer are asked to retry. */
 const longestWaitSeconds = 5;
 const maxWaiting = 256;
-/** Chosen: the number of tokens that were asked to retry, at about 100 bytes each. */
+/** Chosen: the number of remembered tokens that were asked to retry, at about 100 bytes each. */
 const maxTurnedAway = 20_000;
 /** Chosen: from this number on, addresses without recent bad tokens are dropped. */
 const maxIdleLanes = 256;
@@ -69,7 +69,7 @@ interface QueuedReview {
 /** Unknown tokens of one address. */
 interface Lane {
   budget: PacingTokenBucket;
-  /** The one that came first in front. */
+  /** The token that arrived first is in front. */
   waiting: QueuedReview[];
 }
 
@@ -77,7 +77,7 @@ interface Good {
   user: string;
   podUid: string | undefined;
   expiresMs: number;
-  /** A time on the monotonic clock. */
+  /** The time, on the monotonic clock. */
   freshUntilMs: number;
 }
 
@@ -85,14 +85,14 @@ export class TokenReviews {
   readonly #options: TokenReviewsOptions;
   readonly #bucket: PacingTokenBucket;
   readonly #maxWaiting: number;
-  /** The one that was confirmed longest ago comes first. */
+  /** The token that was confirmed longest ago is first. */
   readonly #good = new Map<string, Good>();
   /** The time until which a bad token is not reviewed again. */
   readonly #bad = new Map<string, number>();
   readonly #underWay = new Map<string, Promise<TokenOutcome>>();
   /** The tokens that were valid before. */
   readonly #again: QueuedReview[] = [];
-  /** Lanes by network. The one whose turn was longest ago comes first. */
+  /** Lanes by network. The lane whose last turn was longest ago is first. */
   readonly #lanes = new Map<string, Lane>();
   /** The number of waiting tokens in all lanes. */
   #waiting = 0;
@@ -163,7 +163,7 @@ export class TokenReviews {
     }
   }
 
-  /** Returns why there is no room. Undefined if there is. A token that retries takes the room of one that does not. */
+  /** Returns the reason why there is no room. Undefined if there is room. A token that retries displaces a token that does not. */
   #fullReason(lane: Lane, comesAgain: boolean, nowMs: number): string | undefined {
     if (this.#waiting >= this.#maxWaiting) return 'too many tokens wait for a review by the API server';
     const waitMs = lane.budget.waitMs(nowMs, lane.waiting.length + 1);
@@ -302,7 +302,7 @@ function forgetOldest(map: Map<string, unknown>, max: number): void {
   }
 }
 
-/** Returns why the API server need not review the token. No other claims of the token are trusted. */
+/** Returns the reason why the API server need not review the token. No other claims of the token are trusted. */
 function claimsProblem(token: string, audience: string, nowMs: number): string | undefined {
   const claims = claimsOf(token);
   if (claims === undefined) return 'the token is not a service account token (a JWT)';
@@ -317,7 +317,7 @@ function expiryOf(token: string): number {
   return typeof expiry === 'number' && Number.isFinite(expiry) ? expiry * 1000 : 0;
 }
 
-/** The payload of a JWT, unchecked: RFC 7519, section 3. */
+/** Returns the payload of a JWT, unchecked: RFC 7519, section 3. */
 function claimsOf(token: string): Record<string, unknown> | undefined {
   const [, payload, signature, ...rest] = token.split('.');
   if (payload === undefined || signature === undefined || rest.length > 0) return undefined;

@@ -7,12 +7,14 @@ import { type LimiterConnections, peerOf } from './limiter-connections.ts';
 
 export interface TransportOptions {
   connections: LimiterConnections;
-  /** Takes a connection that is ready for HTTP/2. */
+  /** Accepts a connection that is ready for HTTP/2. */
   accept(socket: Socket): void;
   handshakeFailed(peer: string, reason: string): void;
 }
 
-/** The sockets are ours, which gives exact errors of binding, TLS without a restart, and an end that is bounded. */
+/**
+ * The process creates the sockets itself. So binding errors are exact, TLS files change without a restart, and shutdown has a time limit.
+ */
 export interface XdsTransport {
   server: Server;
 }
@@ -32,7 +34,7 @@ export interface TlsTransport extends XdsTransport {
 }
 
 export interface TlsTransportOptions extends TransportOptions {
-  /** With `ca`: clients without a certificate are accepted, too. A certificate that a client sends is verified nevertheless. */
+  /** With `ca`, clients without a certificate are accepted, too. If a client sends a certificate, it is still verified. */
   mayShowNone: boolean;
 }
 
@@ -62,7 +64,7 @@ export function tlsTransport(credentials: SecureContextOptions, options: TlsTran
   return { server, useCredentials: (next) => server.setSecureContext(listenerCredentials(next)) };
 }
 
-/** The problem of a certificate that was shown and is invalid, although TLS itself passed it. */
+/** Returns the problem of a certificate that is invalid although TLS itself accepted it. */
 function certificateProblem(socket: TLSSocket, isVerified: boolean): string | undefined {
   if (!isVerified || socket.authorized || Object.keys(socket.getPeerCertificate()).length === 0)
     return undefined;

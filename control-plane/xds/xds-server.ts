@@ -1,4 +1,4 @@
-/** The listener for limiters: aggregated discovery in both its forms, and the health service. */
+/** The listener for limiters: aggregated discovery in both forms, and the health service. */
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
@@ -37,13 +37,13 @@ export interface XdsServerOptions extends Telemetry {
   timers: Timers;
   /** The health to report. */
   health: HealthView;
-  /** The interval at which a connection is checked for a sign of life. */
+  /** The interval at which a connection is checked for signs of life. */
   keepaliveIntervalMs: number;
-  /** The time after which a connection without a sign of life is cut. */
+  /** The time after which a connection without signs of life is cut. */
   keepaliveTimeoutMs: number;
-  /** Bounds on connections. By default, those of `LimiterConnections`. */
+  /** Bounds on connections. Defaults to those of `LimiterConnections`. */
   connections?: Pick<LimiterConnectionsOptions, 'maxIdle' | 'maxBufferedBytes'>;
-  /** The time that streams may take to end at shutdown before they are cut. */
+  /** How long streams may continue at shutdown before they are cut. */
   shutdownGraceMs: number;
   /** Undefined for no TLS. */
   tls?: TlsFiles & { reloadIntervalMs?: number };
@@ -51,7 +51,7 @@ export interface XdsServerOptions extends Telemetry {
   tokensFile?: { path: string; reloadIntervalMs?: number };
   /** Undefined if tokens of service accounts are not accepted. */
   serviceAccounts?: { audience: string; perSecond: number; review: ReviewToken };
-  /** Whether to serve clients without a certificate or token, too. */
+  /** Whether clients without a certificate or token are served, too. */
   allowAnonymous: boolean;
 }
 
@@ -125,7 +125,10 @@ export class XdsServer {
     }
   }
 
-  /** Ends all streams, so that limiters connect to another replica. Settles when they are gone, or were cut after the grace period. */
+  /**
+   * Ends all streams, so that limiters connect to another replica. Settles when the streams have ended, or were cut after the grace
+   * period.
+   */
   shutdown(): Promise<void> {
     this.#shutdown ??= this.#stop();
     return this.#shutdown;
@@ -172,7 +175,7 @@ export class XdsServer {
     else this.#openAs(call, form, identity);
   }
 
-  /** Opens a stream after its token was verified. Nothing of the stream is read before. */
+  /** Opens a stream after its token was verified. Nothing of the stream is read before that. */
   async #openProven(
     call: GrpcCall,
     form: DiscoveryForm,
@@ -224,7 +227,7 @@ export class XdsServer {
     return transport;
   }
 
-  /** A caller without a certificate may prove its identity by a token, or need not. */
+  /** A caller without a certificate may prove its identity with a token, or need not prove it. */
   get #hasOtherWays(): boolean {
     const { tokensFile, serviceAccounts, allowAnonymous } = this.#options;
     return allowAnonymous || tokensFile !== undefined || serviceAccounts !== undefined;
@@ -236,7 +239,7 @@ export class XdsServer {
     return new TokenReviews({
       ...this.#options,
       ...serviceAccounts,
-      // Each limiter has a token, and will soon have another one.
+      // Each limiter has a token, and will soon have a new one.
       maxKnown: 2 * streams.maxStreams,
       reviewed: (outcome) => metrics.tokenReviewed(outcome),
       failed: (reason) => this.#reviewFailures.note(reason),
@@ -301,7 +304,7 @@ export class XdsServer {
   }
 }
 
-/** A stream of discovery on `@grpc/grpc-js`. */
+/** A discovery stream on `@grpc/grpc-js`. */
 class GrpcDiscoveryCall implements DiscoveryCall {
   readonly peer: string;
   readonly #call: GrpcCall;
