@@ -26,7 +26,7 @@ import {
   withUnknownSpec,
 } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
-import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
+import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import type { OverridePreview } from './reconcile/overrides.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
 import type { Removals, RemovedObject } from './reconcile/removals.ts';
@@ -438,7 +438,7 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   next.ledger = ledger;
   next.limiters = limiters;
   if (at.leads && decision !== undefined) next.leadsSinceMs ??= nowMs;
-  const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + patienceMs;
+  const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + reconnectGraceMs;
   const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
   if (decision !== undefined) reportRemoved(next, decision, { ...at, awaitsLimiters }, outcome);
   if (decision !== undefined && at.leads) {

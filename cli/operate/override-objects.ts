@@ -24,7 +24,7 @@ import { Cluster, placeText, reportingClusterErrors } from '../shared/cluster.ts
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
-import type { OverrideOutcome, OverrideTarget, WhichOverride } from './override-target.ts';
+import type { OverrideOutcome, OverrideSelector, OverrideTarget } from './override-target.ts';
 
 /** The namespace, class and fleet for the objects of a domain. */
 interface Owner {
@@ -311,7 +311,7 @@ const standings: Readonly<Record<string, string>> = { Ready: 'InForce', Expired:
 async function removeObjects(
   cluster: Cluster,
   flags: ParsedFlags,
-  which: WhichOverride,
+  which: OverrideSelector,
 ): Promise<OverrideOutcome> {
   const all = await readable(cluster, overridePlural, (one) => one as Json);
   const isMeant = ({ metadata, spec }: Json): boolean =>

@@ -11,7 +11,7 @@ import {
 import { askHolders, entryTexts, misspelled, splitAnswers, withLimiters } from './operate-command.ts';
 
 /** An override by its id, or by its domain and entries. */
-export type WhichOverride = { id: string } | { domain: string; entries: readonly Entry[] };
+export type OverrideSelector = { id: string } | { domain: string; entries: readonly Entry[] };
 
 export interface OverrideOutcome {
   /** Overrides in the form of `/v1/overrides`, each with the names of the `limiters` that reported it. */
@@ -29,7 +29,7 @@ export interface OverrideTarget {
   put(wanted: Json): Promise<OverrideOutcome>;
   /** Lists the overrides of a domain, or all of them. */
   list(domain: string | undefined): Promise<OverrideOutcome>;
-  remove(which: WhichOverride): Promise<OverrideOutcome>;
+  remove(which: OverrideSelector): Promise<OverrideOutcome>;
   /** Returns the document that `put` would send. */
   draft(wanted: Json): Promise<Json>;
 }

@@ -13,7 +13,7 @@ import {
   type ServedConfig,
 } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 /** Yields one JSON document, with a line for each entry, so that it can be written in slices. */
@@ -298,7 +298,7 @@ export function limiterRow(
   snapshot: FleetSnapshot | undefined,
 ): LimiterRow {
   const { name, isWeir, capabilities, connectedMs, acceptedVersion, refusal } = limiter;
-  const own = snapshot && servedTo(snapshot, capabilities);
+  const own = snapshot && snapshotFor(snapshot, capabilities);
   return {
     name,
     replica,

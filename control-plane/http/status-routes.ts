@@ -6,7 +6,7 @@ import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
 import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
 import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 export interface StatusRoutesParts {
@@ -77,7 +77,7 @@ function limiterJson(
     capabilities,
     connectedMs,
   } = one;
-  const own = served && servedTo(served, capabilities);
+  const own = served && snapshotFor(served, capabilities);
   return {
     ...{ name, instance: instance ?? null, address: address ?? null, replica, isWeir },
     accepted: acceptedVersion ?? null,

@@ -20,7 +20,7 @@ export interface Resource {
 }
 
 /**
- * The served rules of one fleet: resources sorted by name, and a version that follows from them. `servedTo` makes the snapshot
+ * The served rules of one fleet: resources sorted by name, and a version that follows from them. `snapshotFor` makes the snapshot
  * for limiters that do not support all of it.
  */
 export interface FleetSnapshot {

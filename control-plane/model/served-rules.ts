@@ -15,7 +15,7 @@ const served = new WeakMap<FleetSnapshot, Map<string, FleetSnapshot>>();
 const needed = new WeakMap<FleetSnapshot, Capabilities>();
 
 /** Returns the snapshot for limiters with these capabilities. It is the same value if they support all of it. */
-export function servedTo(snapshot: FleetSnapshot, has: Capabilities): FleetSnapshot {
+export function snapshotFor(snapshot: FleetSnapshot, has: Capabilities): FleetSnapshot {
   if (supports(has, neededFor(snapshot))) return snapshot;
   const known = served.get(snapshot) ?? new Map<string, FleetSnapshot>();
   served.set(snapshot, known);

@@ -8,7 +8,7 @@ import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextLastAccepted, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec } from '../model/decision.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
@@ -134,7 +134,7 @@ function withStatus({ outcomes }: ClusterDecision): ConfigObject[] {
 function outcomeOf({ fleets, outcomes }: ClusterDecision, without?: ConfigObject) {
   return {
     fleets: [...fleets.values()]
-      .map((one) => `${one.fleet} ${one.version} ${servedTo(one, noCapabilities).version}`)
+      .map((one) => `${one.fleet} ${one.version} ${snapshotFor(one, noCapabilities).version}`)
       .sort(),
     outcomes: [...outcomes.values()]
       .filter(({ object }) => object.uid !== without?.uid)
@@ -164,7 +164,7 @@ describe('decide, whatever happened before', () => {
     forEveryHistory((_, { fleets }) => {
       for (const snapshot of fleets.values()) {
         for (const has of sets) {
-          const served = servedTo(snapshot, has).resources;
+          const served = snapshotFor(snapshot, has).resources;
           const sources = served.map(({ bytes }) => decodeResource(bytes));
           expect(validateSources(sources, { mergeDomains: false })).toEqual([]);
           compileRules(sources);
@@ -178,13 +178,13 @@ describe('decide, whatever happened before', () => {
     forEveryHistory((_, { fleets, outcomes }) => {
       for (const has of sets) {
         for (const snapshot of fleets.values()) {
-          const sources = servedTo(snapshot, has).resources.map(({ bytes }) => decodeResource(bytes));
+          const sources = snapshotFor(snapshot, has).resources.map(({ bytes }) => decodeResource(bytes));
           const needs = neededCapabilities(sources.flatMap(({ descriptors }) => descriptors));
           expect(supports(has, needs)).toBe(true);
         }
         for (const { served } of outcomes.values()) {
           if (served === undefined || !supports(has, served.needs)) continue;
-          const { resources } = servedTo(fleets.get(served.fleet)!, has);
+          const { resources } = snapshotFor(fleets.get(served.fleet)!, has);
           const found = resources.find(({ name }) => name === served.resource);
           expect(Buffer.from(found!.bytes).includes(served.bytes)).toBe(true);
         }

@@ -5,7 +5,7 @@ import { configObject, configSpec, invalidSpec } from '../../test/support/config
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
-import { neededFor, servedTo as servedToLimiter } from '../model/served-rules.ts';
+import { neededFor, snapshotFor } from '../model/served-rules.ts';
 import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { type DeciderOptions, newerAcceptedSpec } from './decide.ts';
 
@@ -383,7 +383,7 @@ describe('limiters that do not support all rules', () => {
 
   /** `resource: limits` for limiters with these capabilities. */
   function limitsWith({ fleets }: ClusterDecision, has: Capabilities): string[] {
-    return servedToLimiter(fleets.get('default')!, has).resources.map(({ name, bytes }) => {
+    return snapshotFor(fleets.get('default')!, has).resources.map(({ name, bytes }) => {
       const limits = decodeResource(bytes).descriptors.flatMap((rule) => rule.limits);
       return `${name}: ${limits.map(({ requestsPerUnit }) => requestsPerUnit).join(' ')}`;
     });

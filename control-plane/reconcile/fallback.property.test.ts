@@ -12,7 +12,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import { unrestrictedOwners } from './claims.ts';
 import { readingOf } from './spec-reading.ts';
 
@@ -68,7 +68,7 @@ function generationFor(
 
 function keysFor({ fleets }: ClusterDecision, domain: string, has: Capabilities): string[] {
   const snapshot = fleets.get('default');
-  const resource = snapshot && servedTo(snapshot, has).resources.find((one) => one.domain === domain);
+  const resource = snapshot && snapshotFor(snapshot, has).resources.find((one) => one.domain === domain);
   return resource === undefined ? [] : decodeResource(resource.bytes).descriptors.map(compositeOf);
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../rules/language/capabilities.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
-import { neededFor, servedTo } from '../model/served-rules.ts';
+import { neededFor, snapshotFor } from '../model/served-rules.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
 
@@ -157,7 +157,7 @@ function numbered(
   const sets = [...known.served].map(([key, one]) => ({
     key,
     one,
-    version: servedTo(newest, one.has).version,
+    version: snapshotFor(newest, one.has).version,
   }));
   if (sets.every(({ one, version }) => one.versions.at(-1) === version)) return { ...known, newest };
   const newestMs = known.newest.version === newest.version ? known.newestMs : nowMs;
@@ -191,7 +191,7 @@ function servedVersions(
   { newest, number }: Pick<FleetVersions, 'newest' | 'number'>,
   has: Capabilities,
 ): ServedVersions {
-  const { version } = servedTo(newest, has);
+  const { version } = snapshotFor(newest, has);
   return { has, versions: [version], numbers: VersionedMap.of([[version, number]]) };
 }
 

@@ -10,7 +10,7 @@ import {
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import { type FirstSnapshot, type RolloutProgress, VersionLedger } from './fleet-rollout.ts';
-import { patienceMs } from './limiter-view.ts';
+import { reconnectGraceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
 function ledgerOf(...versions: string[]): VersionLedger {
@@ -57,7 +57,7 @@ function replica(...limiters: LimiterReport[]): ReplicaReport {
 function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): SeenLimiters {
   const view = new SeenLimiters(ledger);
   view.update(replicas, 0);
-  view.update(replicas, patienceMs);
+  view.update(replicas, reconnectGraceMs);
   return view;
 }
 
@@ -109,9 +109,9 @@ describe('LimiterView', () => {
 
     const stays = limiter('b', { acceptedVersion: 'v2' });
     const view = viewOf(ledger, replica(stays, limiter('a', { acceptedVersion: 'v1' })));
-    view.update([replica(stays)], patienceMs);
+    view.update([replica(stays)], reconnectGraceMs);
     expect(view.fleet('default').mayRun('team/gone', 2)).toBe(true);
-    view.update([replica(stays)], patienceMs + 30_000);
+    view.update([replica(stays)], reconnectGraceMs + 30_000);
     expect(view.fleet('default').mayRun('team/gone', 2)).toBe(false);
   });
 
@@ -162,11 +162,11 @@ describe('LimiterView', () => {
     const both = replica(limiter('a', { acceptedVersion: 'v1', ...traits }), stays);
     const view = viewOf(ledger, both);
     view.ledger = observed(view.ledger, 'v1');
-    view.update([both], patienceMs);
+    view.update([both], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(3)))).toBe('1/2, a');
-    view.update([replica(stays)], patienceMs);
+    view.update([replica(stays)], reconnectGraceMs);
     expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
-    view.update([replica(limiter('a', { acceptedVersion: 'v1' }), stays)], patienceMs);
+    view.update([replica(limiter('a', { acceptedVersion: 'v1' }), stays)], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(3)))).toBe('2/2');
   });
 
@@ -195,7 +195,7 @@ describe('LimiterView', () => {
     const refusal = { version: 'v1', message: 'no', resources: [{ name: 'team/a', message: 'no' }] };
     const view = viewOf(ledger, replica(limiter('a', { refusal })));
     expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('0/1, a: no');
-    view.update([replica(limiter('a', { acceptedVersion: 'v2' }))], patienceMs);
+    view.update([replica(limiter('a', { acceptedVersion: 'v2' }))], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('1/1');
   });
 
@@ -213,11 +213,11 @@ describe('LimiterView', () => {
   it('keeps what it knew of a limiter whose version it does not know', () => {
     const ledger = ledgerOf('v1', 'v2');
     const view = viewOf(ledger, replica(limiter('a', { acceptedVersion: 'v2' })));
-    view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], patienceMs);
+    view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/1');
     view.ledger = observed(view.ledger, 'v3');
     expect(said(view.fleet('default').of(since(3)))).toBe('0/1, a');
-    view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], patienceMs);
+    view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(3)))).toBe('1/1');
   });
 
@@ -246,11 +246,11 @@ describe('LimiterView', () => {
     const joining = [replica(limiter('a', { acceptedVersion: 'unknown' }), limiter('c'), well)];
     view.update(joining, 0);
     const before = view.fleet('default').of(since(1));
-    expect([said(before), view.dueMs]).toEqual(['1/1', patienceMs]);
+    expect([said(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
     view.update([replica(well)], 1_000);
     expect(view.fleet('default').of(since(1))).toBe(before);
     view.update(joining, 2_000);
-    view.update(joining, 2_000 + patienceMs);
+    view.update(joining, 2_000 + reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
   });
 
@@ -268,10 +268,10 @@ describe('LimiterView', () => {
     const [a, b] = [limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' })];
     const view = viewOf(ledger, replica(a, b));
     const unknown = replica({ ...a, acceptedVersion: 'unknown' }, b);
-    view.update([unknown], patienceMs);
-    view.update([replica(b)], patienceMs + 1_000);
-    view.update([unknown], 2 * patienceMs - 1_000);
-    view.update([unknown], 2 * patienceMs);
+    view.update([unknown], reconnectGraceMs);
+    view.update([replica(b)], reconnectGraceMs + 1_000);
+    view.update([unknown], 2 * reconnectGraceMs - 1_000);
+    view.update([unknown], 2 * reconnectGraceMs);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
@@ -287,7 +287,7 @@ describe('LimiterView', () => {
     const traits = { instance: undefined, isWeir: false };
     const stream = (port: number) => limiter(`go (10.0.0.1:${port})`, { ...traits, id: `${port}` });
     view.update([replica(stream(1), well)], 0);
-    view.update([replica(stream(2), well)], patienceMs);
+    view.update([replica(stream(2), well)], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
@@ -315,16 +315,16 @@ describe('LimiterView', () => {
 
   it('forgets a limiter that goes away', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
-    view.update([], patienceMs);
+    view.update([], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('0/0');
-    view.update([], patienceMs + 30_000);
-    view.update([replica(limiter('a'))], patienceMs + 30_000);
+    view.update([], reconnectGraceMs + 30_000);
+    view.update([replica(limiter('a'))], reconnectGraceMs + 30_000);
     expect(said(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
   it('believes a limiter that has gone back to older rules', () => {
     const view = viewOf(ledgerOf('v1', 'v2'), replica(limiter('a', { acceptedVersion: 'v2' })));
-    view.update([replica(limiter('a', { acceptedVersion: 'v1' }))], patienceMs);
+    view.update([replica(limiter('a', { acceptedVersion: 'v1' }))], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(2)))).toBe('0/1, a');
   });
 
@@ -347,13 +347,13 @@ describe('LimiterView', () => {
 
   it('keeps what it knew of a process over its streams', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { id: '0/1', acceptedVersion: 'v1' })));
-    view.update([replica(limiter('a', { id: '1/1', connectedMs: 5 }))], patienceMs);
+    view.update([replica(limiter('a', { id: '1/1', connectedMs: 5 }))], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('1/1');
   });
 
   it('forgets what a process had in force in another fleet', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
-    view.update([replica(limiter('a', { fleet: 'edge' }))], patienceMs);
+    view.update([replica(limiter('a', { fleet: 'edge' }))], reconnectGraceMs);
     expect(said(view.fleet('edge').of(since(1)))).toBe('0/1, a');
   });
 
@@ -388,9 +388,9 @@ describe('LimiterView', () => {
     const [a, b] = [limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v1' })];
     const view = viewOf(ledger, replica(a, b));
     const [inForce, awaited] = [view.fleet('default').of(since(1)), view.fleet('default').of(since(2))];
-    view.update([replica({ ...b }, { ...a })], patienceMs);
+    view.update([replica({ ...b }, { ...a })], reconnectGraceMs);
     expect(view.fleet('default').of(since(2))).toBe(awaited);
-    view.update([replica({ ...b, acceptedVersion: 'v2' }, { ...a })], patienceMs);
+    view.update([replica({ ...b, acceptedVersion: 'v2' }, { ...a })], reconnectGraceMs);
     expect(view.fleet('default').of(since(1))).toBe(inForce);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
@@ -460,9 +460,9 @@ describe('limiters that do not support all rules', () => {
       return [inForce, total, tooOld.count, away.items.map(({ name }) => name).join()];
     };
     expect(found()).toEqual([1, 2, 1, '']);
-    view.update([replica(b!)], patienceMs);
+    view.update([replica(b!)], reconnectGraceMs);
     expect(found()).toEqual([1, 2, 0, 'a']);
-    view.update([replica(b!)], patienceMs + 30_000);
+    view.update([replica(b!)], reconnectGraceMs + 30_000);
     expect(found()).toEqual([1, 1, 0, '']);
   });
 
@@ -470,7 +470,7 @@ describe('limiters that do not support all rules', () => {
     const view = one({ acceptedVersion: w3 });
     view.update(
       [replica(limiter('a', { instance: 'next', capabilities: ['windows'], acceptedVersion: 'v3' }))],
-      patienceMs,
+      reconnectGraceMs,
     );
     expect(said(view.fleet('default').of(newer(3)))).toBe('1/1');
   });

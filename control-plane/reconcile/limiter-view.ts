@@ -58,7 +58,7 @@ const emptyFleet = new FleetRollout({
  * answer, and that a new leader waits for the limiters of its predecessor. During this time, an unknown version counts as one that
  * another replica serves a moment earlier; after it, the version means nothing.
  */
-export const patienceMs = 15_000;
+export const reconnectGraceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
 
@@ -237,7 +237,7 @@ class LimiterLook {
     const number = this.#inForce(report);
     const isUnknown = acceptedVersion !== undefined && number === undefined;
     const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
-    const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + patienceMs);
+    const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
     const accepted = number ?? (keeps ? (before?.accepted ?? 0) : 0);
     return {
       report,
@@ -277,7 +277,7 @@ class LimiterLook {
         refusal === undefined || number === undefined
           ? undefined
           : { number, message: refusal.message, sinceMs: rejectsSinceMs, resources: rejectedBy(refusal) },
-      isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs),
+      isJoining: !hasAnswered && this.#isBefore(sinceMs + reconnectGraceMs),
     };
   }
 
@@ -324,7 +324,7 @@ class LimiterLook {
     }
     const isShort = !ignoresDisconnected && states.length + absent.length < (count ?? 0);
     const isSeen = endpoints === undefined && count === undefined && !ignoresDisconnected;
-    const mayBeMore = isSeen && this.#isBefore(this.#sinceMs + patienceMs);
+    const mayBeMore = isSeen && this.#isBefore(this.#sinceMs + reconnectGraceMs);
     return { connected: states, absent, coming, isShort, mayBeMore };
   }
 

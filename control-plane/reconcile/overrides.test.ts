@@ -7,7 +7,7 @@ import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/suppo
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
@@ -40,7 +40,7 @@ function outcomeOn(decision: ClusterDecision, name: string): ObjectOutcome {
 }
 
 const names = ({ fleets }: ClusterDecision, has: Capabilities = capabilities, fleet = 'default') =>
-  servedTo(fleets.get(fleet)!, has).resources.map(({ name }) => name);
+  snapshotFor(fleets.get(fleet)!, has).resources.map(({ name }) => name);
 
 describe('overrides', () => {
   it('are resources of their own, beside those of rules, which stay as they are', () => {
@@ -96,7 +96,7 @@ describe('overrides', () => {
     const again = given.decideAll(objects, new Map(), noPolicy, createdMs);
     expect(again.fleets.get('default')).toBe(decision.fleets.get('default'));
     const without = decide([shop, sliding]).fleets.get('default')!;
-    expect(servedTo(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
+    expect(snapshotFor(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
   });
 
   it('end after their time and not at it before, counted from the creation of the object', () => {

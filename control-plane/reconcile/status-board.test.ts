@@ -8,7 +8,7 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
 import { unrestrictedOwners } from './claims.ts';
-import { patienceMs } from './limiter-view.ts';
+import { reconnectGraceMs } from './limiter-view.ts';
 import { StatusBoard } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';
 
@@ -550,10 +550,10 @@ describe('StatusBoard', () => {
       Object.assign(next, { hasLimiter: true, hasAccepted: true });
       next.evaluate();
       expect(next.write()).toEqual(['b Unknown Disconnected']);
-      next.nowMs = patienceMs - 1;
+      next.nowMs = reconnectGraceMs - 1;
       next.evaluate();
       expect(next.write()).toEqual([]);
-      Object.assign(next, { nowMs: patienceMs, awaitsLimiters: false });
+      Object.assign(next, { nowMs: reconnectGraceMs, awaitsLimiters: false });
       next.evaluate();
       expect(next.write()).toEqual(['b True AllLimiters']);
     });

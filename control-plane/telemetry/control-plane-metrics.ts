@@ -4,7 +4,7 @@ import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type ClusterDecision } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** A name that no fleet can have. */
@@ -67,7 +67,7 @@ export function fleetTotals(
 function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterStateLabel {
   if (snapshot === undefined) return 'pending';
   const { acceptedVersion, refusal } = limiter;
-  const served = servedTo(snapshot, limiter.capabilities);
+  const served = snapshotFor(snapshot, limiter.capabilities);
   const isTooOld = served !== snapshot;
   const { version } = served;
   if (acceptedVersion === version) return isTooOld ? 'too_old' : 'in_force';

@@ -8,7 +8,7 @@ import type { Timers } from '../../process/time/clock.ts';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 
 /** The longest message that clients of gRPC accept unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;
@@ -219,7 +219,7 @@ export class FleetResponses {
     if (this.#fleets === undefined) return undefined;
     const known = this.#fleets.get(fleet);
     if (known === undefined) return this.#empty;
-    const served = servedTo(known.snapshot, has);
+    const served = snapshotFor(known.snapshot, has);
     const { version } = served;
     const same = known.byVersion.get(version) ?? this.#before.get(fleet)?.byVersion.get(version);
     const response = same ?? new FleetResponse(served, this.#replicaName);

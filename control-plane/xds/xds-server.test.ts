@@ -27,7 +27,7 @@ import {
   testSnapshot,
 } from '../../test/support/xds-server.ts';
 import { fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
-import { servedTo } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/served-rules.ts';
 import { FleetResponse } from './fleet-response.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
@@ -91,7 +91,7 @@ describe('a stream', () => {
     const fallback = { ...testSnapshot('default', ['old']).resources[0]!, name: b.name };
     const needing = (resource: Resource) =>
       fleetSnapshot('default', [a, { ...resource, needs: ['windows'], fallback }]);
-    const reduced = servedTo(needing(b), []);
+    const reduced = snapshotFor(needing(b), []);
     server.serve(fleetsOf(needing(b)));
     const worlds = await Promise.all(
       [{}, { capabilities: ['calendar'] as const }, { capabilities }].map((traits, index) =>

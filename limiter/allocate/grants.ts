@@ -1,5 +1,5 @@
 import { longAgoMs } from './pool-times.ts';
-import type { GrantedBucket, Used } from './terms.ts';
+import type { ClientReport, GrantedBucket } from './terms.ts';
 
 /**
  * The most that one client may still use, by what was sent to it and what it reported. Its uses count for the oldest grant first,
@@ -177,7 +177,7 @@ export class Grants {
    * still count.
    */
   report(
-    { allowed, denied }: Used,
+    { allowed, denied }: ClientReport,
     nowMs: number,
     { windowMs, max }: { windowMs: number; max: number },
   ): { own: number; over: number; returned: number } {

@@ -2,13 +2,13 @@
 import type { Account } from './account.ts';
 import type { Grants, Proposal } from './grants.ts';
 import type { PoolTimes } from './pool-times.ts';
-import type { AssignmentForm, HitKind, Holder, Share, ShareView, Used } from './terms.ts';
+import type { AssignmentForm, ClientReport, HitKind, Holder, Share, ShareView } from './terms.ts';
 
 /** The pool of a member. */
 interface Owner {
   readonly form: AssignmentForm;
   readonly times: PoolTimes;
-  report(member: PoolClient, used: Used, nowMs: number, cameMs: number): number;
+  report(member: PoolClient, used: ClientReport, nowMs: number, cameMs: number): number;
   close(member: PoolClient): void;
 }
 
@@ -60,7 +60,7 @@ export class PoolClient implements Share {
     return this.#rate;
   }
 
-  report(used: Used, nowMs: number, cameMs: number = nowMs): number {
+  report(used: ClientReport, nowMs: number, cameMs: number = nowMs): number {
     const { times } = this.#owner;
     return this.isClosed ? 0 : this.#owner.report(this, used, times.of(nowMs), times.of(cameMs));
   }

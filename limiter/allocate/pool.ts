@@ -13,7 +13,7 @@ import { Grants, type Proposal, settleMs } from './grants.ts';
 import { countOf, PoolClient } from './pool-client.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import { refillingForm } from './refilling-form.ts';
-import { type AssignmentForm, type Holder, type PoolTerms, sameTerms, type Used } from './terms.ts';
+import { type AssignmentForm, type ClientReport, type Holder, type PoolTerms, sameTerms } from './terms.ts';
 
 export interface PoolOptions {
   readonly store: Store;
@@ -85,7 +85,7 @@ export class Pool implements SharedPool {
     return member;
   }
 
-  report(member: PoolClient, reported: Used, nowMs: number, cameMs: number): number {
+  report(member: PoolClient, reported: ClientReport, nowMs: number, cameMs: number): number {
     this.dueMs = longAgoMs;
     this.#enter(nowMs);
     const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];

@@ -70,7 +70,7 @@ export interface Holder {
 }
 
 /** A client's report of the hits since its last report. Numbers that are not counts are taken as 0. */
-export interface Used {
+export interface ClientReport {
   readonly allowed: number;
   readonly denied: number;
 }
@@ -81,7 +81,7 @@ export interface Share {
    * Takes in a report, which may have waited here since `cameMs`; its interval is measured by that time. Returns how many hits were
    * allowed beyond what the client could have used, normally 0. These are charged to no other client and count in no demand.
    */
-  report(used: Used, nowMs: number, cameMs?: number): number;
+  report(used: ClientReport, nowMs: number, cameMs?: number): number;
   /**
    * Records that the client has everything that was pushed up to this moment, and had it before its next report: it answered an
    * HTTP/2 PING that was sent afterwards. Without this call, the share waits for `settleMs`, and more of the limit stays unused

@@ -75,7 +75,7 @@ export class ReviewLog {
     if (more > 0) lines.moreRuleWarnings(this.#log, { more, total });
     if (collisions !== undefined && collisions.identity !== this.#collisions) {
       const { count, first } = collisions;
-      lines.countersMayMeet(this.#log, { count, first });
+      lines.countersMayCollide(this.#log, { count, first });
     }
     this.#known = new Set(warnings.map(({ identity }) => identity));
     this.#unlisted = unlisted;

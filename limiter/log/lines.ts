@@ -324,7 +324,7 @@ export function memcacheProblem(
 }
 
 /** `first`: the text of `weir check` for the first five pairs; empty if none was found among those that could be compared. */
-export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
+export function countersMayCollide(log: Logger, { count, first }: { count: string; first: string }): void {
   if (first === '') {
     log.info(
       'Too many rules to check all of them for counters that share a key: none found in those checked',

@@ -443,8 +443,8 @@ describe('log lines', () => {
         lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: 'deny' });
         lines.memcacheNodeBack(log, 'mc:11211');
         lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
-        lines.countersMayMeet(log, { count: '2', first: 'a.yaml:6:14: rule k; b.yaml:3:4: rule x' });
-        lines.countersMayMeet(log, { count: 'at least 0', first: '' });
+        lines.countersMayCollide(log, { count: '2', first: 'a.yaml:6:14: rule k; b.yaml:3:4: rule x' });
+        lines.countersMayCollide(log, { count: 'at least 0', first: '' });
         lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
       },
       [

@@ -16,11 +16,11 @@ import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import {
   type Assignment,
+  type ClientReport,
   type Holder,
   type PoolTerms,
   type Share,
   sameTerms,
-  type Used,
 } from '../allocate/terms.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BucketPlans, type BucketPlansOptions } from './bucket-plans.ts';
@@ -33,7 +33,7 @@ type Allocating = QuotaServiceOptions['allocator'];
 /** Records the questions, and grants what the test specifies. */
 class PlayedAllocator implements Allocating {
   readonly said: string[] = [];
-  readonly shares: { pool: string; holder: Holder; used: Used[]; isOpen: boolean }[] = [];
+  readonly shares: { pool: string; holder: Holder; used: ClientReport[]; isOpen: boolean }[] = [];
   /** The arrival times of all reports. */
   readonly cameMs: (number | undefined)[] = [];
   /** The terms of each pool. */
@@ -44,7 +44,7 @@ class PlayedAllocator implements Allocating {
     this.change(pool, terms, nowMs);
     this.#terms.set(pool, terms);
     this.said.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
-    const share = { pool, holder, used: [] as Used[], isOpen: true };
+    const share = { pool, holder, used: [] as ClientReport[], isOpen: true };
     this.shares.push(share);
     return {
       report: (used, _, cameMs) => {

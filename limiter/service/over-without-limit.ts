@@ -10,7 +10,7 @@ import type { RequestTooLarge, TooLargeAnswer } from '../decide/request-bounds.t
 import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 
-export interface ShadowOptions {
+export interface ShadowModeOptions {
   /** SHADOW_MODE: the answer is OK instead. */
   readonly shadowMode: boolean;
   /** SHADOW_MODE turned OVER_LIMIT into OK. */
@@ -31,7 +31,7 @@ const retryAfter: readonly Header[] = [new HeaderForm('Retry-After', '').header(
 
 /** Call it once for each request. `descriptors`: the number of known descriptors. Each of them gets a status. */
 export function overWithoutLimit(
-  { shadowMode, onGlobalShadow }: ShadowOptions,
+  { shadowMode, onGlobalShadow }: ShadowModeOptions,
   descriptors: number,
 ): OverWithoutLimit {
   if (shadowMode) onGlobalShadow();
@@ -46,9 +46,9 @@ export function overWithoutLimit(
 
 /** The answer to a request beyond the rate of its caller (`on_excess: over_limit`). The request is neither read nor counted. */
 export class ExcessResponses {
-  readonly #options: ShadowOptions;
+  readonly #options: ShadowModeOptions;
 
-  constructor(options: ShadowOptions) {
+  constructor(options: ShadowModeOptions) {
     this.#options = options;
   }
 
@@ -63,7 +63,7 @@ export class ExcessResponses {
   }
 }
 
-export interface TooLargeOptions extends ShadowOptions {
+export interface TooLargeOptions extends ShadowModeOptions {
   /** REQUEST_TOO_LARGE. */
   readonly answer: TooLargeAnswer;
   /** A request exceeded a bound. */

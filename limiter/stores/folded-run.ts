@@ -93,7 +93,7 @@ export class FoldedRun {
     let next = 0;
     for (let op: Operation | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
       const hits = hitsToCount(op);
-      const reported = reportedAfter(total, hits, op.verb === 'refund');
+      const reported = reportedTotal(total, hits, op.verb === 'refund');
       total = Math.min(maxTotal, reported);
       op.applied = hits;
       op.after = reported;
@@ -132,7 +132,7 @@ export class FoldedRun {
         return;
       }
       op.applied = 0;
-      op.after = reportedAfter(held, hits, false);
+      op.after = reportedTotal(held, hits, false);
       op.error = undefined;
     });
   }
@@ -174,11 +174,11 @@ export class FoldedRun {
 
 /** Returns the total after `hits` are added or, if `negative`, refunded. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
-  return Math.min(maxTotal, reportedAfter(before, hits, negative));
+  return Math.min(maxTotal, reportedTotal(before, hits, negative));
 }
 
 /** Returns the total that the caller gets. It is `beyondTotal` if the total cannot include all of the hits. */
-export function reportedAfter(before: number, hits: number, negative: boolean): number {
+export function reportedTotal(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }
 

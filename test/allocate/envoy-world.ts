@@ -8,10 +8,10 @@ import { Allocator } from '../../limiter/allocate/allocator.ts';
 import type {
   Assignment,
   AssignmentForm,
+  ClientReport,
   PoolTerms,
   Share,
   SharedLimit,
-  Used,
 } from '../../limiter/allocate/terms.ts';
 import { MemoryStore } from '../../limiter/stores/memory/memory-store.ts';
 import { failAll, newOperation, type Operation, plainCounter } from '../../limiter/stores/operation.ts';
@@ -83,7 +83,7 @@ class Envoy {
   passed = 0;
   /** Pushes and reports under way, in order. */
   readonly pushes: { atMs: number; assignment: Assignment; aheadMs: number; sentMs: number }[] = [];
-  readonly reports: { atMs: number; used?: Used; arrivedMs?: number }[] = [];
+  readonly reports: { atMs: number; used?: ClientReport; arrivedMs?: number }[] = [];
 
   constructor(rate: number, phaseMs: number) {
     this.rate = rate;

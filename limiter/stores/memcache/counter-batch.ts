@@ -1,6 +1,6 @@
 /** The memcache counters of one turn: the questions, the answers to each request, and the changes to send. */
 
-import { maxTotal, reportedAfter, totalAfter } from '../folded-run.ts';
+import { maxTotal, reportedTotal, totalAfter } from '../folded-run.ts';
 import { callAbandoned, failAll, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
@@ -55,7 +55,7 @@ export class KeyCount {
   count(op: Operation): void {
     const before = this.total;
     const isRefund = op.verb === 'refund';
-    op.after = reportedAfter(before, op.applied, isRefund);
+    op.after = reportedTotal(before, op.applied, isRefund);
     if (op.applied === 0) return;
     this.#total = Math.min(maxTotal, op.after);
     if (!isRefund && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
@@ -179,7 +179,7 @@ export interface IncreaseOptions {
   events: ChangeEvents;
 }
 
-export function increase({ key, hits, expiry, wasMissing, send, events }: IncreaseOptions): void {
+export function sendIncrease({ key, hits, expiry, wasMissing, send, events }: IncreaseOptions): void {
   /** The reply to incr; undefined until then. */
   let isMissing: boolean | undefined;
   let added: string | StoreError | undefined;
@@ -220,7 +220,7 @@ export function increase({ key, hits, expiry, wasMissing, send, events }: Increa
 }
 
 /** A missing key stays missing. */
-export function decrease(options: Pick<IncreaseOptions, 'key' | 'hits' | 'send' | 'events'>): void {
+export function sendDecrease(options: Pick<IncreaseOptions, 'key' | 'hits' | 'send' | 'events'>): void {
   const { key, hits, send, events } = options;
   send(
     changeCommand('decr', key, hits, (reply) => {

@@ -13,11 +13,11 @@ import { addCommand, GetCommand, versionCommand } from './command.ts';
 import {
   type ChangeEvents,
   CounterBatch,
-  decrease,
-  increase,
   type KeyCount,
   type PendingBatch,
   RequestedKeys,
+  sendDecrease,
+  sendIncrease,
 } from './counter-batch.ts';
 import type { MemcacheAddress, MemcacheConnection } from './memcache-connection.ts';
 import { memcacheKey } from './memcache-key.ts';
@@ -259,11 +259,11 @@ export class MemcacheStore implements Store, OnceClaims {
       const hits = Math.abs(change);
       this.#asked.overlook(key, change);
       if (change < 0) {
-        decrease({ key, hits, send, events: this.#events });
+        sendDecrease({ key, hits, send, events: this.#events });
         continue;
       }
       const expiry = (): number => expiryOf(ttlSeconds, this.#clock.nowMs());
-      increase({ key, hits, expiry, wasMissing, send, events: this.#events });
+      sendIncrease({ key, hits, expiry, wasMissing, send, events: this.#events });
       wasMissing = false;
     }
   }

@@ -2,7 +2,7 @@ import type { Clock } from '../../../process/time/clock.ts';
 import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
-import { maxTotal, reportedAfter } from '../folded-run.ts';
+import { maxTotal, reportedTotal } from '../folded-run.ts';
 import { failAll, failOp, hitsToCount, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
 import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { Notes, OnceClaims, ReservationBounds, Store, SubmitOptions } from '../store.ts';
@@ -174,7 +174,7 @@ export class MemoryStore implements Store {
   #apply(op: Operation, nowMs: number): void {
     const counter = this.#table.find(op, nowMs);
     op.error = undefined;
-    op.after = reportedAfter(counter?.value ?? 0, op.applied, op.verb === 'refund');
+    op.after = reportedTotal(counter?.value ?? 0, op.applied, op.verb === 'refund');
     const value = Math.min(maxTotal, op.after);
     if (counter !== undefined) {
       counter.value = value;

@@ -8,7 +8,7 @@ import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
-import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
+import { type KeysOverLimit, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
 import { ScriptText } from './wire/script-text.ts';
 
@@ -167,7 +167,7 @@ export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
 }
 
 /** Writes the script's report about keys that are over into all ops of these keys. `before`: how many keys the call names first. */
-export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: number): void {
+export function noteStepsOver(steps: readonly Step[], over: KeysOverLimit, before: number): void {
   for (const [key, what] of over) {
     let first = before;
     for (const step of steps) {
@@ -189,7 +189,7 @@ export class CounterTexts {
   /** The time of the server. 0 if the server does not report it: every group then has an error. */
   readonly nowMicros: number;
   /** The report about keys that are over. */
-  readonly over: KeysOver;
+  readonly over: KeysOverLimit;
   /** Whether others of the request held back the group that was read last. */
   heldBack = false;
   readonly #text: ScriptText;

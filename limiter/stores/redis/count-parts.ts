@@ -16,7 +16,7 @@ import {
 } from './bounded-steps.ts';
 import { answerLeased } from './lua/bounded-scripts.ts';
 import type { Section } from './lua/program.ts';
-import { type KeysOver, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
+import { type KeysOverLimit, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, ReplyError, replyNumber } from './wire/resp.ts';
@@ -218,7 +218,7 @@ export class CountPart implements CallPart {
     const isPlain = this.section === 'count';
     const plain = sent.length - this.#leased;
     const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
-    let over: KeysOver | undefined = noKeysOver;
+    let over: KeysOverLimit | undefined = noKeysOver;
     if (!isPlain) over = texts?.over;
     else if (reply.length !== sent.length) over = keysOverAt(reply, sent.length);
     if (over === undefined) return false;
@@ -238,7 +238,7 @@ export class CountPart implements CallPart {
   }
 
   /** Notes keys that are over. `plain`: the number of keys before those that are each followed by a ledger. */
-  #noteOver(over: KeysOver, plain: number): void {
+  #noteOver(over: KeysOverLimit, plain: number): void {
     const runKeys = plain + 2 * this.#leased;
     for (const [key, what] of over) {
       if (key > runKeys) continue;

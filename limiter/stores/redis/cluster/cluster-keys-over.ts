@@ -1,5 +1,5 @@
 import type { Operation } from '../../operation.ts';
-import { KeyOver, noteKeyOver } from '../lua/reserved-keys-over.ts';
+import { noteKeyOver, ReservationsOnKey } from '../lua/reserved-keys-over.ts';
 import type { ReservationNames } from '../reservation-keys.ts';
 import type { KeyedCommands } from '../wire/redis-connection.ts';
 
@@ -47,10 +47,10 @@ export class ClusterKeysOver {
     const { hash } = names.placeOf(same[0]!.key);
     try {
       const records = Number(await commands.send(hash, 'hlen', [hash]));
-      if (records > 0) for (const op of same) noteKeyOver(op, KeyOver.expired);
+      if (records > 0) for (const op of same) noteKeyOver(op, ReservationsOnKey.expired);
     } catch (error) {
       // If reading the reservations is not permitted, there are none.
-      if (commands.translate(error).transient) for (const op of same) noteKeyOver(op, KeyOver.open);
+      if (commands.translate(error).transient) for (const op of same) noteKeyOver(op, ReservationsOnKey.open);
     }
   }
 

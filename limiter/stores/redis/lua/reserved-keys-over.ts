@@ -5,8 +5,8 @@
 import type { Operation } from '../../operation.ts';
 
 /** The reservations on a key that is over, as the scripts report them. */
-export const KeyOver = { open: 1, expired: 2 } as const;
-export type KeyOver = (typeof KeyOver)[keyof typeof KeyOver];
+export const ReservationsOnKey = { open: 1, expired: 2 } as const;
+export type ReservationsOnKey = (typeof ReservationsOnKey)[keyof typeof ReservationsOnKey];
 
 /**
  * This key exists as long as anything is reserved in the whole server. Most servers have no reservations, and one question costs a
@@ -52,31 +52,31 @@ end
 `;
 
 /** The script's report, with keys by their positions in KEYS from 1 on. */
-export type KeysOver = readonly (readonly [key: number, what: KeyOver])[];
+export type KeysOverLimit = readonly (readonly [key: number, what: ReservationsOnKey])[];
 
-export const noKeysOver: KeysOver = [];
+export const noKeysOver: KeysOverLimit = [];
 
 const pairs = /^(?:\d{1,6} [12] )+$/;
 
 /** Reads the script's report at the end of a reply; undefined for anything else than pairs of numbers. */
-export function keysOver(reported: unknown): KeysOver | undefined {
+export function keysOver(reported: unknown): KeysOverLimit | undefined {
   const text = reported instanceof Buffer ? reported.toString('latin1') : '';
   if (!pairs.test(text)) return undefined;
   const numbers = text.trimEnd().split(' ').map(Number);
   return Array.from({ length: numbers.length / 2 }, (_, i) => [
     numbers[2 * i]!,
-    numbers[2 * i + 1] as KeyOver,
+    numbers[2 * i + 1] as ReservationsOnKey,
   ]);
 }
 
 /** Reads the report after a reply's `plain` values, if there is one. Undefined if the reply has another or a further value there. */
-export function keysOverAt(reply: readonly unknown[], plain: number): KeysOver | undefined {
+export function keysOverAt(reply: readonly unknown[], plain: number): KeysOverLimit | undefined {
   if (reply.length === plain) return noKeysOver;
   return reply.length === plain + 1 ? keysOver(reply[plain]) : undefined;
 }
 
 /** Writes the report into an op on the key. */
-export function noteKeyOver(op: Operation, what: KeyOver): void {
-  if (what === KeyOver.expired) op.hasExpired = true;
+export function noteKeyOver(op: Operation, what: ReservationsOnKey): void {
+  if (what === ReservationsOnKey.expired) op.hasExpired = true;
   else op.mayReturn = true;
 }
