@@ -94,9 +94,9 @@ export interface Round {
   readonly kept: VersionedMap<LastAcceptedSpec>;
   /** Stored specs by uid: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
-  /** Uids of objects whose spec in `kept` was stored, and is no longer. */
+  /** Uids of objects whose spec in `kept` was stored and no longer is. */
   readonly withdrawn: ReadonlySet<string>;
-  /** True if the objects may be older than those of the API server. */
+  /** Whether the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   /** The numbers of snapshots. */
   readonly ledger: VersionLedger;
@@ -372,9 +372,9 @@ function surpassedSpecs(
 }
 
 /**
- * Returns uids of objects whose spec in force the other replicas have forgotten, because the object was not this control plane's for a
- * while. A replica that was paused does not notice that. A leader has then deleted the stored spec, and its status of the present
- * generation says that nothing is served. A spec that was never stored remains: this replica may be the only one that knows it.
+ * Returns the uids of objects whose spec in force the other replicas have dropped, because the object did not belong to this control plane
+ * for a while. A replica that was paused does not notice that. A leader has then deleted the stored spec, and its status of the current
+ * generation says that nothing is served. A spec that was never stored remains, because this replica may be the only one that knows it.
  */
 function forgottenSpecs({ withdrawn, memory }: Draft, { outcomes }: ClusterDecision): string[] {
   const { controllerName } = memory.options;
@@ -387,7 +387,7 @@ function forgottenSpecs({ withdrawn, memory }: Draft, { outcomes }: ClusterDecis
   });
 }
 
-/** Returns whether the decision is held: limiters keep their rules, and a change of the files asks again. */
+/** Returns whether the decision is held back: limiters retain their rules, and a change of the files leads to a new attempt. */
 function isHeld(next: Draft, decision: ClusterDecision): boolean {
   const { placeOf } = next.memory.options;
   const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
