@@ -5,9 +5,10 @@ import { configObject, configSpec, invalidSpec } from '../../test/support/config
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { neededFor, snapshotFor } from '../model/served-rules.ts';
 import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
-import { type DeciderOptions, newerAcceptedSpec } from './decide.ts';
+import { type DeciderOptions, newerAcceptedSpec, noPolicy } from './decide.ts';
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
@@ -181,6 +182,23 @@ describe('Decider', () => {
     // Same generation, other rules: as after a restored backup of the API server.
     const other = { ...a, spec: configSpec({ keys: ['other'] }) };
     expect(servedTo(decider.decideAll([other], new Map()), 'default')).toEqual(['default/a: other']);
+  });
+
+  it('reads a spec once, whatever else changes', () => {
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
+    const bytesOf = (object: ConfigObject, schemas?: PublishedSchemas): Uint8Array | undefined =>
+      outcome(decider.decideAll([object], kept, { ...noPolicy, schemas }), object).served?.bytes;
+    let kept: LastAcceptedSpecs = new Map();
+    const a = configObject({ name: 'a' });
+    const bytes = bytesOf(a);
+    expect(bytesOf({ ...a, spec: structuredClone(a.spec), status: servedStatus({ domain: 'shop' }) })).toBe(
+      bytes,
+    );
+    expect(bytesOf(a, new Map())).toBe(bytes);
+    for (const generation of [2, 3]) {
+      kept = new Map([[a.uid, { generation: 1, spec: structuredClone(a.spec) }]]);
+      expect(bytesOf({ ...a, generation, spec: invalidSpec() })).toBe(bytes);
+    }
   });
 });
 

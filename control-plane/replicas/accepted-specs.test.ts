@@ -48,6 +48,17 @@ it('a spec that fits into no ConfigMap is not stored, with a line in the log, an
   ]);
 });
 
+it('a leader stores a spec again that somebody deleted', async () => {
+  const { time, cluster, store, stored } = await setUp();
+  store.sync(new Map(Object.entries({ u1: spec('limits', 1) })));
+  await time.advance(5_000);
+  const names = stored().map(({ metadata }) => metadata.name);
+  expect(names).toHaveLength(1);
+  cluster.delete({ kind: configMaps, namespace: 'weir-system', name: names[0]!, isStatus: false }, {});
+  await time.advance(5_000);
+  expect(stored().map(({ metadata }) => metadata.name)).toEqual(names);
+});
+
 const specsKey = 'specs.json.gz';
 const missing = `uid, namespace, name or ${specsKey} is missing`;
 it.each<[reason: string, data: Record<string, string | null>, specs: string | null | undefined]>([
