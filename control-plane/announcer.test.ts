@@ -15,12 +15,12 @@ let notified: WebhookEvent[];
 let announcer: Announcer;
 
 /** As another replica has it. */
-function makeAnnouncer(telemetry = recordedTelemetry()): Announcer {
+function makeAnnouncer({ telemetry = recordedTelemetry(), hasWebhooks = true } = {}): Announcer {
   return new Announcer({
     ...telemetry,
     clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
     recordEvent: (event) => recorded.push(event),
-    notify: (event) => notified.push(event),
+    notify: hasWebhooks ? (event) => notified.push(event) : undefined,
     limitersOf: () => ({ inForce: 2, refused: 0, total: 2 }),
     repeatMs,
   });
@@ -74,6 +74,15 @@ describe('written', () => {
     });
     expect(types()).toEqual(['ratelimitconfig.accepted', 'ratelimitconfig.programmed']);
     expect(notified[0]?.data.limiters).toEqual(limiters);
+    expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
+  });
+
+  it('writes Kubernetes events where there are no webhooks', () => {
+    const without = makeAnnouncer({ hasWebhooks: false });
+    const next = statusOf(1, 0, accepted, programmed, ready);
+    without.startedLeading([configObject({ name: 'shop', status: next })]);
+    expect(recorded).toEqual([]);
+    without.written({ object, limiters, previous: undefined, next });
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
   });
 
@@ -178,7 +187,7 @@ describe('contested', () => {
   ])('counts %s, and reports %j', async (counter, news, event, logged) => {
     const telemetry = recordedTelemetry();
     if (news.is === 'written') throw new Error('no other writer');
-    makeAnnouncer(telemetry).contested(object, news);
+    makeAnnouncer({ telemetry }).contested(object, news);
     expect(events()).toEqual([event]);
     expect(telemetry.events.map(([, fields]) => fields)).toEqual([logged]);
     for (const each of ['status_overwrites_total', 'class_conflicts_total'])

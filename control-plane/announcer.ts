@@ -21,8 +21,8 @@ interface WrittenStatus {
 export interface AnnouncerOptions extends Telemetry {
   clock: Clock;
   recordEvent(event: RecordedEvent): void;
-  /** See `Webhooks.notify`. */
-  notify(event: WebhookEvent, settled?: () => void): void;
+  /** See `Webhooks.notify`. Undefined without webhooks. */
+  notify: ((event: WebhookEvent, settled?: () => void) => void) | undefined;
   /** Returns the known state of the limiters of an object. Undefined if it is unknown. */
   limitersOf(object: ConfigObject): LimiterCounts | undefined;
   /** The time during which a new leader repeats webhooks that its predecessor may have lost. */
@@ -52,6 +52,7 @@ export class Announcer {
       const isTwice = isEndReason(reason) && type === 'Programmed';
       if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
     }
+    if (notify === undefined) return;
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
       notify(event);
   }
@@ -59,7 +60,7 @@ export class Announcer {
   /** Reports that no limiter runs a deleted object. `total`: the number of known limiters among all expected ones. */
   removed(object: RemovedObject, total: number, settled: () => void): void {
     const { clock, notify } = this.#options;
-    notify(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
+    notify?.(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
   }
 
   /** Reports that another writer writes the object's status. */
@@ -84,6 +85,7 @@ export class Announcer {
    */
   startedLeading(objects: Iterable<ConfigObject>): void {
     const { clock, notify, repeatMs, limitersOf } = this.#options;
+    if (notify === undefined) return;
     const nowMs = clock.nowMs();
     for (const object of objects) {
       if (object.status === undefined) continue;

@@ -46,8 +46,8 @@ export interface ControlLoopOptions
   replica: string;
   clock: Clock;
   timers: Timers;
-  /** The function that sends webhooks: see `Webhooks.notify`. */
-  notify: AnnouncerOptions['notify'];
+  /** The function that sends webhooks, if there are any: see `Webhooks.notify`. */
+  notify: NonNullable<AnnouncerOptions['notify']>;
   searchCollisions: CollisionWatchOptions['search'];
   /** Called once when the first decision is made and rules can be served. */
   serving(): void;
@@ -85,7 +85,8 @@ export class ControlLoop {
 
   /** Throws if the settings name no source of objects. */
   constructor(options: ControlLoopOptions) {
-    const { settings, replica } = options;
+    const { settings, replica, notify } = options;
+    const hasWebhooks = settings.webhookUrls.length > 0;
     this.#options = options;
     this.backing = options.openBacking({ ...options, learn: (news) => this.#learn(news) });
     this.streams = this.#createStreams(replica);
@@ -96,9 +97,10 @@ export class ControlLoop {
       run: () => this.backing.publish(this.streams.limiters()),
     });
     this.#queue = new StatusQueue({ writesPerSecond: settings.statusWritesPerSecond });
-    this.#removals = settings.webhookUrls.length === 0 ? undefined : this.#createRemovals();
+    this.#removals = hasWebhooks ? this.#createRemovals() : undefined;
     this.#announcer = new Announcer({
       ...options,
+      notify: hasWebhooks ? notify : undefined,
       recordEvent: (event) => this.backing.recordEvent(event),
       limitersOf: (object) => countsFor(this.#round, object),
       repeatMs: this.#repeatMs,

@@ -95,6 +95,13 @@ describe('decide', () => {
     expect(served).toEqual([[]]);
   });
 
+  it('has nothing left to do once it has decided', () => {
+    learn({ kept: new Map(), fleets: [] });
+    changed();
+    timers.advance(50);
+    expect([served, timers.size]).toEqual([[[]], 0]);
+  });
+
   it('serves nothing before it knows what has to stay in force', () => {
     objects = [shop(2, invalidSpec())];
     changed();

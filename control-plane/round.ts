@@ -37,7 +37,7 @@ import {
   StatusBoard,
   type StatusBoardOptions,
 } from './reconcile/status-board.ts';
-import { mayBeStale, type StoredState, unknownWorld, type World } from './world.ts';
+import { type StoredState, unknownWorld, type World } from './world.ts';
 
 /** Many changes lead to ten decisions a second. Each of two changes in a row leads to a decision at once. */
 const snapshotRhythm = { gatherMs: 5, intervalMs: 100, burst: 3 };
@@ -177,13 +177,13 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   if (outcome.decided || outcome.lead) share(next, at, outcome);
   if (world.removed !== last.world.removed) useRemoved(next, at, outcome);
   if (outcome.decided || statusesMayDiffer(next, last.world, at)) ask(next, 'statuses', at.monotonicMs);
-  if (begin(next, 'statuses', at.monotonicMs)) {
-    decideStatuses(next, at, outcome);
+  const isStatusRound = begin(next, 'statuses', at.monotonicMs);
+  if (isStatusRound) decideStatuses(next, at, outcome);
+  const { fleets = [] } = world;
+  if (fleets.length > 0 && (isStatusRound || fleets !== last.world.fleets))
     ask(next, 'fleets', at.monotonicMs);
-  }
-  if (world.fleets !== last.world.fleets) ask(next, 'fleets', at.monotonicMs);
   if (begin(next, 'fleets', at.monotonicMs) && at.leads)
-    outcome.fleetStatuses = fleetStatuses(world.fleets ?? [], { ...next, nowMs: at.wallMs });
+    outcome.fleetStatuses = fleetStatuses(fleets, { ...next, nowMs: at.wallMs });
   return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
 }
 
@@ -220,6 +220,11 @@ export function countsFor(
   if (served === undefined || since === undefined) return undefined;
   const standing = limiters.fleet(served.fleet).of(since);
   return standing.connected === 0 ? undefined : limiterCounts(standing);
+}
+
+/** Returns whether objects may be older than those of the API server. */
+function mayBeStale({ isWatchCut, isLeaseCut }: World): boolean {
+  return isWatchCut || isLeaseCut;
 }
 
 /** Waits a moment until objects that are reachable again are up to date. */

@@ -60,11 +60,6 @@ export const unknownWorld: World = {
   isLeaseCut: false,
 };
 
-/** Returns whether objects may be older than those of the API server. */
-export function mayBeStale({ isWatchCut, isLeaseCut }: World): boolean {
-  return isWatchCut || isLeaseCut;
-}
-
 /** Adopts the parts that are new. */
 export type UpdateWorld = (news: Partial<World>) => void;
 
