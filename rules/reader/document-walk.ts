@@ -161,11 +161,17 @@ export class DocumentWalk {
     });
   }
 
-  /** Checks the keys inside a misplaced value. */
+  /** Checks the keys inside a misplaced value. In a list, it reports only the first element that is not a map. */
   keysIn(node: number): void {
     const kind = this.tape.kind(node);
     if (kind === NodeKind.LIST) {
-      this.maps(node, (map) => this.keysIn(map));
+      let isSound = true;
+      this.elements(node, (element) => {
+        const isMap = this.tape.kind(element) === NodeKind.MAP;
+        if (isMap) this.keysIn(element);
+        else if (isSound) this.#rejectElement(element);
+        isSound &&= isMap;
+      });
     } else if (kind === NodeKind.MAP) {
       this.#keysOf(node);
     } else if (this.isUnsupported(node)) {

@@ -157,6 +157,13 @@ describe('readRuleFiles, errors', () => {
     ['a map as text', `${head}- key: {}\n`, `3:8: ${unmarshal}line 3: cannot unmarshal !!map into string`],
     ['a list as text', `${head}- key: []\n`, `3:8: ${unmarshal}line 3: cannot unmarshal !!seq into string`],
     [
+      'a list of texts as text',
+      `${head}- key: [a, {b: 1}, c]\n`,
+      '3:9: config error, yaml file contains list of type other than map: a',
+      "3:13: config error, unknown key 'b'",
+      `3:8: ${unmarshal}line 3: cannot unmarshal !!seq into string`,
+    ],
+    [
       'a map as a list',
       'domain: d\ndescriptors: {key: k}\n',
       `2:14: ${unmarshal}line 2: cannot unmarshal !!map into []config.YamlDescriptor`,
