@@ -2,7 +2,7 @@
  * The share of its limit that one limiter may lease and then spend without the store. Shares are always in millionths, so that
  * shares of limits are whole numbers without rounding.
  */
-import { algorithmNames, findAlgorithm } from './algorithms/registry.ts';
+import { algorithmNames, algorithmOf } from './algorithms/registry.ts';
 import { ruleFields } from './language/fields.ts';
 import type { Rule } from './model.ts';
 
@@ -51,9 +51,9 @@ export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>):
   if (limit.unlimited) return 'should not specify lease when unlimited';
   if (lease === 0) return undefined;
   if (others.length > 0) return 'lease can only be 0 beside rate_limits, which one operation counts';
-  return findAlgorithm(limit.algorithm)?.countsAllHits
+  return algorithmOf(limit).countsAllHits
     ? undefined
-    : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
+    : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm]}: only fixed windows are leased`;
 }
 
 /** Returns whether limiters may take hits of it ahead, according to the rule itself. */

@@ -40,7 +40,7 @@ const wholeText = new RegExp(wholeNumberPattern);
 /** A number up to `maxRequests`, which may be a text where what it came through keeps fewer digits; undefined for anything else. */
 export function readWholeNumber(value: unknown): number | undefined {
   const number = typeof value === 'string' && wholeText.test(value) ? Number(value) : value;
-  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
+  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
 }
 
 /** Names of units by their numbers. */

@@ -14,6 +14,11 @@ export interface RuleError {
   column: number | undefined;
 }
 
+/** A mistake in a value. The path leads to the mistake from there. */
+export type ValueProblem = Pick<RuleError, 'text' | 'path'>;
+/** The same with its code. */
+export type FieldProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
+
 export type RuleErrorCode =
   | 'syntax'
   | 'wrong-type'
@@ -57,7 +62,7 @@ export function formatRuleError(error: RuleError): string {
 }
 
 /** Writes an error of an object as `spec.descriptors[0].key: descriptor has empty key`. An error of the whole has only the text. */
-export function formatManifestError({ path, text }: Pick<RuleError, 'path' | 'text'>): string {
+export function formatManifestError({ path, text }: ValueProblem): string {
   return path.length === 0 ? text : `${fieldPath(path)}: ${text}`;
 }
 

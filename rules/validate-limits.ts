@@ -1,7 +1,7 @@
 /** Checks limits: whether one limit can be counted, and whether several limits of one rule can coexist. */
 
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
-import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
+import { algorithmNames, algorithmOf, algorithmsWith } from './algorithms/registry.ts';
 import { calendarProblem } from './calendar.ts';
 import { limitLabel, rateWords } from './describe.ts';
 import { limitFields, limitsOfRule } from './language/fields.ts';
@@ -132,17 +132,15 @@ function whenUnlimited(field: string): string {
 }
 
 function checkCounting(limit: Limit, checked: Checked, report: Report): void {
-  const { unit, unitMultiplier, algorithm, burst } = limit;
+  const { unit, unitMultiplier, burst } = limit;
   const problem = multiplierProblem(unit, unitMultiplier);
-  const found = findAlgorithm(algorithm);
+  const algorithm = algorithmOf(limit);
   const misplaced = calendarProblem(limit);
   if (problem !== undefined) {
     report('invalid-window', problem, 'unit_multiplier');
   } else if (misplaced !== undefined) {
     report('invalid-calendar', misplaced, 'calendar');
-  } else if (found === undefined) {
-    report('invalid-algorithm', unknownAlgorithm(String(algorithm), algorithmNames), 'algorithm');
-  } else if (burst !== undefined && !found.hasBurst) {
+  } else if (burst !== undefined && !algorithm.hasBurst) {
     const names = algorithmsWith(({ hasBurst }) => hasBurst).join(' and ');
     report('burst-without-bucket', `burst is for algorithm ${names} alone`, 'burst');
   } else {
@@ -150,10 +148,10 @@ function checkCounting(limit: Limit, checked: Checked, report: Report): void {
     const windowMicros = (windowSeconds(unit, unitMultiplier) ?? 0) * 1_000_000;
     const hasBurst = burst !== undefined;
     const numbers = { requests, burst: burstOf(limit), windowMicros };
-    const uncountable = found.problem(numbers, { rate: rateWords(limit), hasBurst });
+    const uncountable = algorithm.problem(numbers, { rate: rateWords(limit), hasBurst });
     if (uncountable !== undefined)
       report('uncountable', uncountable, hasBurst ? 'burst' : 'requests_per_unit');
-    checkSupport(limit, found, checked, report);
+    checkSupport(limit, algorithm, checked, report);
   }
 }
 
@@ -202,7 +200,7 @@ function checkTogether(limits: readonly Limit[], { rule, support }: Checked, rep
   const windows = new Set<string>();
   for (const [index, limit] of limits.entries()) {
     const { name, unit, calendar, algorithm } = limit;
-    const words = algorithmNames[algorithm];
+    const words = algorithmNames[algorithm]!;
     const label = limitLabel(limits, limit);
     const metric = sanitizeMetricKey(label);
     const other = names.get(metric);
@@ -215,7 +213,7 @@ function checkTogether(limits: readonly Limit[], { rule, support }: Checked, rep
         name === '' ? 'unit' : 'name',
       );
     if (name !== '' || unit !== Unit.UNKNOWN) names.set(metric, name);
-    if (unit === Unit.UNKNOWN || words === undefined) continue;
+    if (unit === Unit.UNKNOWN) continue;
     const window = `${lengthInKeys(limit)} ${algorithm}`;
     if (windows.has(window)) {
       const text =

@@ -100,11 +100,6 @@ describe('checkSources', () => {
       [one({ unit: 'day', unitMultiplier: 3651, ...sliding })],
       'the window 3651d is 315446400 seconds, and a window has at most 315360000 (10 years)',
     ],
-    [
-      'an algorithm by a number that is none',
-      [one({ algorithm: 7 as Algorithm })],
-      "unknown algorithm '7': there are fixed_window, sliding_window and token_bucket",
-    ],
     ['a burst without bucket', [one({ burst: 5 })], 'burst is for algorithm token_bucket alone'],
     [
       'traits of a window that is not there',

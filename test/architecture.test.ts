@@ -784,6 +784,19 @@ describe('the folders of the program', () => {
     expect(circleIn(next)).toBeUndefined();
   });
 
+  it('read rules without casts', () => {
+    const readers = sourceFiles().filter((path) => path.startsWith('rules/reader/'));
+    expect(readers.length).toBeGreaterThan(0);
+    const casts = readers.flatMap((path) => {
+      const lines = readFileSync(join(root, path), 'utf8').split('\n');
+      const code = lines
+        .filter((line) => !/^\s*(?:\/\/|\/?\*|import )/.test(line))
+        .map((line) => line.replaceAll(/'[^']*'|`[^`]*`/g, "''"));
+      return code.filter((line) => /[\w)\]}'] as (?!const\b)/.test(line)).map((line) => `${path}: ${line}`);
+    });
+    expect(casts).toEqual([]);
+  });
+
   it('are tested against models that take nothing from their formulas', () => {
     const models = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
       .filter((name) => /-model\.ts$/.test(name))

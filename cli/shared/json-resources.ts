@@ -5,16 +5,12 @@
 import { type JsonValue as AnyJson, create, fromJson, toJson } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { isObject, type RuleSource } from '../../rules/model.ts';
-import {
-  fromMessage,
-  type ResourceProblem,
-  rateLimitConfigTypeUrl,
-  toMessage,
-} from '../../rules/reader/resource.ts';
+import { fromMessage, rateLimitConfigTypeUrl, toMessage } from '../../rules/reader/resource.ts';
+import type { FieldProblem } from '../../rules/rule-error.ts';
 
 /** One resource of a text, or why it is not a resource. `path` leads to it from the root of the text. */
 export type JsonResource = { path: (string | number)[] } & (
-  | { source: RuleSource; problems: ResourceProblem[] }
+  | { source: RuleSource; problems: FieldProblem[] }
   | { problem: string }
   | { otherType: string }
 );
@@ -44,7 +40,7 @@ function resourceFromJson(value: unknown, path: (string | number)[]): JsonResour
   if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
   try {
     const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as AnyJson));
-    const problems: ResourceProblem[] = [];
+    const problems: FieldProblem[] = [];
     return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
   } catch (error) {
     return { path, problem: error instanceof Error ? error.message : String(error) };

@@ -30,20 +30,14 @@ export function inOrder<T>(values: { readonly [key in AlgorithmKey]: T }): reado
     .map(([key]) => values[key as AlgorithmKey]);
 }
 
-/** Returns undefined if no algorithm has the number. */
-export function findAlgorithm(number: number): RuleAlgorithm | undefined {
-  return byNumber[number];
+/** Returns whether an algorithm has the number. A message may have any number. */
+export function isAlgorithm(number: number): number is Algorithm {
+  return byNumber[number] !== undefined;
 }
 
 /** Throws if no algorithm has the number, so that such a limit is never counted in another way. */
 export function algorithmOf({ algorithm }: { readonly algorithm: number }): RuleAlgorithm {
   return known(byNumber[algorithm], algorithm);
-}
-
-/** The number itself. Throws where no algorithm has it. */
-export function algorithmNumber(number: number): Algorithm {
-  known(byNumber[number], number);
-  return number as Algorithm;
 }
 
 /** Throws if a registry has no entry for the number. */

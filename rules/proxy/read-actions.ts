@@ -147,13 +147,13 @@ class ActionsReader {
     const reported = this.#problems.length;
     const fields = this.#fields(given, knownActions, true);
     if (fields === undefined) return undefined;
-    const [chosen, second] = fields.values();
-    if (chosen === undefined && this.#problems.length > reported) return undefined;
-    if (chosen === undefined) return this.#refuse(given, `expected one of ${knownActions.join(', ')}`);
+    const [first, second] = fields;
+    if (first === undefined && this.#problems.length > reported) return undefined;
+    if (first === undefined) return this.#refuse(given, `expected one of ${knownActions.join(', ')}`);
+    const [type, chosen] = first;
     if (second !== undefined)
-      return this.#refuse(second, `an action is one thing: ${chosen.name} or ${second.name}`, true);
-    const [type] = fields.keys();
-    return this.#actionOf(type as string, chosen);
+      return this.#refuse(second[1], `an action is one thing: ${chosen.name} or ${second[1].name}`, true);
+    return this.#actionOf(type, chosen);
   }
 
   #actionOf(type: string, given: Given): RateLimitAction | undefined {
@@ -384,8 +384,8 @@ class ActionsReader {
     if (given === undefined || given.value === null) return undefined;
     const { value } = given;
     const number = typeof value === 'string' && /^-?[0-9]{1,16}$/.test(value) ? Number(value) : value;
-    if (Number.isInteger(number) && (number as number) >= min && (number as number) <= max)
-      return number as number;
+    if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max)
+      return number;
     const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
     return this.#refuse(given, `${given.name}: expected a whole number${bounds}${cameAs(value)}`);
   }

@@ -25,13 +25,18 @@ import {
   unitFromText,
   type Written,
 } from '../model.ts';
-import { FollowUps, type RuleError, type RuleErrorCode, RuleErrorList, unknownWord } from '../rule-error.ts';
+import {
+  type FieldProblem,
+  FollowUps,
+  type RuleError,
+  type RuleErrorCode,
+  RuleErrorList,
+  unknownWord,
+} from '../rule-error.ts';
 import type { RuleSupport } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import type { DocumentPath } from '../yaml/places.ts';
 import { RuleReader } from './rule-reader.ts';
-
-export type FieldProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
 export class ManifestReader extends RuleReader<unknown> {
   readonly problems: FieldProblem[] = [];

@@ -11,7 +11,7 @@ import {
   overrideKind,
 } from '../language/kinds.ts';
 import { isObject } from '../model.ts';
-import { quoted, type RuleError, type RuleErrorCode } from '../rule-error.ts';
+import { quoted, type RuleError, type RuleErrorCode, type ValueProblem } from '../rule-error.ts';
 import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
@@ -141,7 +141,7 @@ class ManifestReader {
   }
 
   #typed(value: Record<string, unknown>, placeOf: Manifest['placeOf']): void {
-    const type = value as { apiVersion: string; kind: string };
+    const type = { apiVersion: String(value['apiVersion']), kind: String(value['kind']) };
     const isOurs = type.apiVersion.startsWith(`${group}/`);
     if (type.kind === 'List' || (isOurs && [listKind, `${overrideKind}List`].includes(type.kind))) {
       this.#items(value['items'], placeOf);
@@ -173,7 +173,7 @@ class ManifestReader {
   }
 
   #own(value: Record<string, unknown>, read: Manifest[], placeOf: Manifest['placeOf']): void {
-    const problems: ManifestProblem[] = [];
+    const problems: ValueProblem[] = [];
     for (const field of Object.keys(value)) {
       if (!topLevelFields.has(field)) problems.push({ path: [field], text: 'unknown field' });
     }
@@ -184,14 +184,14 @@ class ManifestReader {
     (problems.length === 0 ? read : this.reading.refused).push(manifest);
   }
 
-  #failAll(problems: readonly ManifestProblem[], placeOf: Manifest['placeOf']): void {
+  #failAll(problems: readonly ValueProblem[], placeOf: Manifest['placeOf']): void {
     for (const problem of problems) {
       const code = problem.text === 'unknown field' ? 'unknown-key' : 'wrong-type';
       this.#fail(code, problem, placeOf(problem.path));
     }
   }
 
-  #fail(code: RuleErrorCode, { text, path }: ManifestProblem, place: TextPlace): void {
+  #fail(code: RuleErrorCode, { text, path }: ValueProblem, place: TextPlace): void {
     this.reading.errors.push({ code, source: this.#fileName, text, path, ...place });
   }
 }
@@ -201,12 +201,6 @@ export interface ManifestMetadata {
   /** The namespace; `default` if none is written. */
   namespace: string;
   labels: Record<string, string>;
-}
-
-/** A mistake in a manifest outside its spec. */
-export interface ManifestProblem {
-  text: string;
-  path: (string | number)[];
 }
 
 const namePattern = new RegExp(dnsNamePattern);
@@ -228,10 +222,7 @@ export function namespaceProblem(space: unknown): string | undefined {
 }
 
 /** Reads the fields of `metadata` that this project uses. Rejects names that the API server would reject. */
-export function readMetadata(
-  metadata: unknown,
-  report: (problem: ManifestProblem) => void,
-): ManifestMetadata {
+export function readMetadata(metadata: unknown, report: (problem: ValueProblem) => void): ManifestMetadata {
   const given = isObject(metadata) ? metadata : {};
   const { name, namespace = 'default' } = given;
   if (name == null) {
@@ -246,7 +237,7 @@ export function readMetadata(
   return { name: String(name), namespace: String(space), labels: labelsOf(given['labels'], report) };
 }
 
-function labelsOf(labels: unknown, report: (problem: ManifestProblem) => void): Record<string, string> {
+function labelsOf(labels: unknown, report: (problem: ValueProblem) => void): Record<string, string> {
   if (labels == null) return {};
   if (!isObject(labels)) {
     report({ path: ['metadata', 'labels'], text: 'must be an object' });

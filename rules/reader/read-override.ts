@@ -3,7 +3,14 @@ import { overrideFields } from '../language/fields.ts';
 import { effectFields, endFields, FieldPlace, fieldTable, namesOf } from '../language/tables.ts';
 import { type Entry, isObject, type Unit, unitFromText, type Written } from '../model.ts';
 import type { Override, OverrideEffect, OverrideOrigin } from '../override.ts';
-import { formatManifestError, meantBy, quoted, type RuleError, RuleErrorList } from '../rule-error.ts';
+import {
+  formatManifestError,
+  meantBy,
+  quoted,
+  type RuleError,
+  RuleErrorList,
+  type ValueProblem,
+} from '../rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
 import { readDocument } from '../yaml/document.ts';
 import { type DocumentPath, valuePlacer } from '../yaml/places.ts';
@@ -25,21 +32,15 @@ const fieldNames: readonly string[] = namesOf(rows);
 /** The format of an id that a person chose. */
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
-/** A mistake in an override. `path` leads from the value to it; `formatManifestError` makes a line of path and text. */
-export interface OverrideProblem {
-  readonly path: readonly (string | number)[];
-  readonly text: string;
-}
-
 export type OverrideReading =
   | { readonly override: Override; readonly problems?: undefined }
-  | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
+  | { readonly override?: undefined; readonly problems: readonly ValueProblem[] };
 
 /** Reports all mistakes, each with its field. Ignores fields of the prototype, because the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
   const reader = new ManifestReader([], true);
   const written = reader.read(table, value);
-  const problems: OverrideProblem[] = reader.problems.map(({ code, path, text }) => {
+  const problems: ValueProblem[] = reader.problems.map(({ code, path, text }) => {
     return { path, text: code === 'unknown-key' ? unknownField(path) : text };
   });
   if (!isObject(value)) return { problems };
@@ -66,14 +67,14 @@ class Check {
   readonly #written: Written<typeof rows>;
   readonly #has: (field: string) => boolean;
   readonly #origin: OverrideOrigin;
-  readonly #problems: OverrideProblem[];
+  readonly #problems: ValueProblem[];
   readonly #isSpelled: boolean;
 
   constructor(
     written: Written<typeof rows>,
     has: (field: string) => boolean,
     origin: OverrideOrigin,
-    problems: OverrideProblem[],
+    problems: ValueProblem[],
     isSpelled: boolean,
   ) {
     this.#written = written;

@@ -55,7 +55,9 @@ export function decodeRuleFile({ name, text: content }: RuleFile): DecodedFile {
     return undecodable(name, text, typeof content === 'string' ? content : new TextDecoder().decode(content));
   const tape = parseYaml(text);
   if (!(tape instanceof YamlTape)) return undecodable(name, tape, text);
-  const { document, problems, warnings } = readRuleDocument(tape);
+  const walk = new DocumentWalk(tape);
+  const document = readRuleDocument(walk);
+  const { problems, warnings } = walk.log;
   const source = document === undefined ? undefined : { name, ...document };
   const describe = problemDescriber(name, text);
   return {
@@ -214,19 +216,13 @@ type RuleDocument = Omit<RuleSource, 'name'>;
  * Reads rules from a YAML document: keys, types and values. `checkSources` checks their combination. A list element that is not a map
  * leaves a gap, so that the others keep their position. There is no document if it cannot be read as a whole.
  */
-export function readRuleDocument(tape: YamlTape): {
-  document: RuleDocument | undefined;
-  problems: DocumentProblem[];
-  warnings: DocumentProblem[];
-} {
-  const walk = new DocumentWalk(tape);
-  let document: RuleDocument | undefined;
+function readRuleDocument(walk: DocumentWalk): RuleDocument | undefined {
   try {
-    document = new RuleFileReader(walk).file(0);
+    return new RuleFileReader(walk).file(0);
   } catch (error) {
-    if (!(error instanceof Unreadable)) throw error;
+    if (error instanceof Unreadable) return undefined;
+    throw error;
   }
-  return { document, problems: walk.log.problems, warnings: walk.log.warnings };
 }
 
 /** The Go service's names for the required types of values, by kinds of fields. */

@@ -21,7 +21,8 @@ import {
   unitFromText,
   unitText,
 } from '../model.ts';
-import { decodeResource, encodeResource, type ResourceProblem, rateLimitConfigTypeUrl } from './resource.ts';
+import type { FieldProblem } from '../rule-error.ts';
+import { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';
 
 const text = fc.oneof(
   fc.constantFrom('', 'k', '__proto__', 'constructor', '*', '\ufeff', '\0', '\ud83d\ude00', 'é'.repeat(100)),
@@ -216,7 +217,7 @@ describe('a resource', () => {
     descriptor.rateLimits.length = count;
     if (beside) descriptor.rateLimit = descriptor.rateLimits[0]!;
     const bytes = toBinary(RateLimitConfigSchema, message);
-    const problems: ResourceProblem[] = [];
+    const problems: FieldProblem[] = [];
     const read = decodeResource(bytes, (problem) => problems.push(problem));
     const path = ['descriptors', 0, 'descriptors', 0, 'rate_limits'];
     expect(problems).toEqual([{ code: 'invalid-limits', text, path }]);
@@ -226,7 +227,7 @@ describe('a resource', () => {
 
   it('is read without a lease that is no share, which is reported', () => {
     const message = create(RateLimitConfigSchema, { descriptors: [{ key: 'k', lease: '2' }] });
-    const problems: ResourceProblem[] = [];
+    const problems: FieldProblem[] = [];
     const read = decodeResource(toBinary(RateLimitConfigSchema, message), (one) => problems.push(one));
     const text = "lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found '2'";
     expect(problems).toEqual([{ code: 'invalid-lease', text, path: ['descriptors', 0, 'lease'] }]);
@@ -244,9 +245,7 @@ describe('a resource', () => {
     });
   });
 
-  it.each<
-    [MessageInitShape<typeof RateLimitDescriptorSchema>, Omit<ResourceProblem, 'path'> & { at: string }]
-  >([
+  it.each<[MessageInitShape<typeof RateLimitDescriptorSchema>, Omit<FieldProblem, 'path'> & { at: string }]>([
     [
       { rateLimit: { unit: 5, largeRequestsPerUnit: 2n ** 53n } },
       {
@@ -280,6 +279,14 @@ describe('a resource', () => {
       },
     ],
     [
+      { rateLimit: { unlimited: true, algorithm: 7 as never } },
+      {
+        code: 'invalid-algorithm',
+        text: "unknown algorithm '7': there are fixed_window, sliding_window and token_bucket",
+        at: 'rate_limit.algorithm',
+      },
+    ],
+    [
       { reserve: { ttlSeconds: 86_401 } },
       {
         code: 'invalid-reserve',
@@ -297,7 +304,7 @@ describe('a resource', () => {
     ],
   ])('is reported to be wrong, case %#', (given, { at, ...problem }) => {
     const message = create(RateLimitConfigSchema, { descriptors: [{ key: 'k', ...given } as never] });
-    const problems: ResourceProblem[] = [];
+    const problems: FieldProblem[] = [];
     decodeResource(toBinary(RateLimitConfigSchema, message), (found) => problems.push(found));
     expect(problems).toEqual([{ ...problem, path: ['descriptors', 0, ...at.split('.')] }]);
   });

@@ -13,7 +13,7 @@ import {
   RateLimitConfigSchema,
   type RateLimitDescriptor,
   RateLimitDescriptorSchema,
-  type RateLimitExpiry,
+  RateLimitExpiry,
   type RateLimitOverride,
   RateLimitOverrideEntrySchema,
   RateLimitOverrideLimitSchema,
@@ -26,7 +26,7 @@ import {
   RateLimitReserveSchema,
   RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import type { Algorithm } from '../algorithms/registry.ts';
+import { algorithmNames, isAlgorithm } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
 import { type FieldRow, limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, ruleFileName } from '../language/tables.ts';
@@ -52,8 +52,8 @@ import {
 } from '../model.ts';
 import type { Override } from '../override.ts';
 import { expiries, readReserve } from '../reserve.ts';
-import { formatManifestError, type RuleError, unknownWord } from '../rule-error.ts';
-import { listProblem } from '../validate-limits.ts';
+import { type FieldProblem, formatManifestError, unknownWord } from '../rule-error.ts';
+import { listProblem, unknownAlgorithm } from '../validate-limits.ts';
 import { type OverrideReading, readOverride } from './read-override.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
@@ -66,20 +66,17 @@ export function encodeResource(source: RuleSource): Uint8Array {
   return toBinary(RateLimitConfigSchema, toMessage(source));
 }
 
-/** A mistake in the form of a resource that the message can hold. */
-export type ResourceProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
-
-function refuse({ path, text }: ResourceProblem): never {
-  throw new Error(formatManifestError({ path, text }));
+function refuse(problem: FieldProblem): never {
+  throw new Error(formatManifestError(problem));
 }
 
 /**
  * Decodes a resource without checking the meaning of the rules. Throws if the bytes are not such a message. Also throws on
- * problems, unless it can report them.
+ * problems, unless it can report them: values that the message can hold, and that no rule can have.
  */
 export function decodeResource(
   bytes: Uint8Array,
-  report: (problem: ResourceProblem) => void = refuse,
+  report: (problem: FieldProblem) => void = refuse,
 ): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
   resourceHead(bytes);
@@ -162,8 +159,13 @@ const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
   text: unchanged,
   boolean: unchanged,
   uint32: unchanged,
-  // The validator reports an unknown number.
-  algorithm: { to: same, from: (number) => number as Algorithm },
+  algorithm: {
+    to: same,
+    from: (number, reader, field) =>
+      isAlgorithm(number)
+        ? number
+        : reader.problem('invalid-algorithm', unknownAlgorithm(String(number), algorithmNames), field),
+  },
   unitOfHits: {
     to: (word) => hitsUnits.indexOf(word),
     from: (number, reader, field) =>
@@ -265,7 +267,7 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
 function toReserve({ ttlSeconds, estimate, onExpiry }: ReserveTerms): RateLimitReserve {
   const reserve = create(RateLimitReserveSchema, {
     ttlSeconds,
-    onExpiry: expiries.indexOf(onExpiry) as RateLimitExpiry,
+    onExpiry: onExpiry === 'charge' ? RateLimitExpiry.CHARGE : RateLimitExpiry.RELEASE,
   });
   if (estimate !== undefined) reserve.estimate = BigInt(estimate);
   return reserve;
@@ -292,7 +294,7 @@ function largePart(number: number): bigint {
   return number > maxUint32 ? BigInt(number) : 0n;
 }
 
-type Report = (problem: ResourceProblem) => void;
+type Report = (problem: FieldProblem) => void;
 
 /** Creates rules from messages. */
 class MessageReader {
@@ -304,7 +306,7 @@ class MessageReader {
     this.#report = report;
   }
 
-  problem(code: ResourceProblem['code'], text: string, field: string): undefined {
+  problem(code: FieldProblem['code'], text: string, field: string): undefined {
     this.#report({ code, text, path: [...this.#path, field] });
   }
 
@@ -420,7 +422,7 @@ function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] 
   const value = create(RateLimitOverrideLimitSchema, {
     requestsPerUnit: Math.min(requestsPerUnit, maxUint32),
     largeRequestsPerUnit: largePart(requestsPerUnit),
-    unit: (unit ?? Unit.UNKNOWN) as number as RateLimitUnit,
+    unit: unit ?? Unit.UNKNOWN,
   });
   return { case: 'changedLimit', value };
 }

@@ -2,7 +2,7 @@
  * The common reader of rules as people write them. It follows the rows of `rules/language/fields.ts`. A dialect extends it: it defines
  * the values of a format, which of them fit a field, and the places of mistakes.
  */
-import { algorithmNames, algorithmNumber } from '../algorithms/registry.ts';
+import { Algorithm, algorithmNames } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
 import {
   type FieldKind,
@@ -52,6 +52,9 @@ type Readers<Node> = {
   ) => FieldValues[Kind] | undefined;
 };
 
+/** In the order of their names. */
+const algorithms = Object.values(Algorithm);
+
 /** Chosen: the maximum number of limits that rules of one file share. */
 const maxShared = 10_000;
 
@@ -80,8 +83,7 @@ export abstract class RuleReader<Node> {
     boolean: (node) => this.boolean(node),
     uint32: (node, row) => this.uint32(node, row),
     requests: (node, row) => this.requests(node, row),
-    algorithm: (node) =>
-      algorithmNumber(this.#word(node, 'invalid-algorithm', algorithmNames, unknownAlgorithm)),
+    algorithm: (node) => algorithms[this.#word(node, 'invalid-algorithm', algorithmNames, unknownAlgorithm)],
     unitOfHits: (node) => hitsUnits[this.#word(node, 'invalid-hits-unit', hitsUnits, this.#unknownWord)],
     percents: (node, row) => this.numbers(node, row),
     day: (node) => this.numberOrText(node, 'a day'),

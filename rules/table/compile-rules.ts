@@ -1,4 +1,4 @@
-import { algorithmNumber } from '../algorithms/registry.ts';
+import { algorithmOf } from '../algorithms/registry.ts';
 import {
   arePlainLimits,
   type Limit,
@@ -166,10 +166,11 @@ function firstLimitOf(own: readonly Limit[], { limits, known }: LimitRecords, st
 }
 
 function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
-  const { unit, unlimited, requestsPerUnit, algorithm } = limit;
+  const { unit, unlimited, requestsPerUnit } = limit;
   if (unit === Unit.UNKNOWN && !unlimited)
     throw new RangeError(`cannot compile rate limit unit '${unitText(limit)}'`);
-  algorithmNumber(algorithm);
+  // Throws if the algorithm is not known.
+  algorithmOf(limit);
   limits.push(requestsPerUnit);
   limits.push(Math.floor(requestsPerUnit / 0x1_0000_0000));
   pushText(limits, otherFieldsText(limit), strings);

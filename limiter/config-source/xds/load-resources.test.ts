@@ -130,7 +130,7 @@ describe('loadResources', () => {
     [
       'a list of limits beside a limit',
       { resources: [{ typeUrl: rateLimitConfigTypeUrl, value: toBinary(RateLimitConfigSchema, mixed) }] },
-      'resource 1: a rule has either rate_limit or rate_limits, found both',
+      'r4: a rule has either rate_limit or rate_limits, found both',
     ],
   ];
   it.each(bad)('refuses %s', (_, given, message) => {

@@ -7,7 +7,7 @@ import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3
 import { errorText, shortened } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/reader/resource.ts';
-import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
+import { type FieldProblem, type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources, type SourceCheckOptions } from '../../../rules/validate-sources.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
@@ -151,10 +151,11 @@ class ResourceLoad {
       return;
     }
     try {
-      const source = decodeResource(resource.value, ({ code, text, path }) => {
-        this.problems.push({ ...unplacedError(code, place, text), path });
-      });
-      this.source = source.name === '' ? { ...source, name: place } : source;
+      const problems: FieldProblem[] = [];
+      const source = decodeResource(resource.value, (problem) => problems.push(problem));
+      const name = source.name === '' ? place : source.name;
+      this.source = { ...source, name };
+      this.problems = problems.map(({ code, text, path }) => ({ ...unplacedError(code, name, text), path }));
     } catch (error) {
       this.problems = [unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`)];
     }
