@@ -1,18 +1,13 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { stemOfValues } from '../limiter/decide/counter-key.ts';
+import { windowSuffix } from '../limiter/decide/windows.ts';
 import { parseCounterKey } from '../limiter/operate/counter-key-reader.ts';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
 import { caseCount } from '../test/support/property-cases.ts';
 import { Algorithm } from './algorithms/registry.ts';
-import {
-  countedEntry,
-  EntryMark,
-  stemOfValues,
-  unambiguousPrefixProblem,
-  unambiguousStem,
-  windowSuffix,
-} from './counter-keys.ts';
+import { countedEntry, EntryMark, unambiguousStem } from './counter-keys.ts';
 import { defaultTextBytes } from './long-text.ts';
 
 function stem(domain: string, ...entries: [key: string, value: string][]): string {
@@ -181,20 +176,5 @@ describe('keys of any counters', () => {
         expect(Buffer.byteLength(key)).toBeLessThan(1_600);
       }),
     );
-  });
-});
-
-describe('a prefix of unambiguous keys', () => {
-  it.each([
-    ['', undefined],
-    ['weir:prod:', undefined],
-    ['p'.repeat(64), undefined],
-    ['p'.repeat(65), 'has 65 bytes, and with COUNTER_KEYS=unambiguous it can have 64 at most'],
-    [
-      '{weir}',
-      '"{weir}" has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries',
-    ],
-  ])('%j: %s', (prefix, problem) => {
-    expect(unambiguousPrefixProblem(prefix)).toBe(problem);
   });
 });

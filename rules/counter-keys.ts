@@ -14,9 +14,6 @@
  * In both, a text beyond REQUEST_MAX_TEXT_BYTES stands as `countedText` writes it.
  */
 import { hash } from 'node:crypto';
-import type { SteadyCounter } from './algorithms/algorithm.ts';
-import { countedEntries, countedText } from './long-text.ts';
-import type { Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
 /** The values of COUNTER_KEYS. */
@@ -33,18 +30,6 @@ const longestPart = 128;
 const longestEntries = 1024;
 /** The bytes that remain of a text that is cut. */
 const keptBytes = 32;
-/** Chosen: the longest CACHE_KEY_PREFIX, in bytes. Of the 250 bytes of a memcached key, 160 remain for domain and entries. */
-const longestPrefix = 64;
-
-/** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
-export function unambiguousPrefixProblem(prefix: string): string | undefined {
-  if (/[{}]/.test(prefix)) {
-    return `${JSON.stringify(prefix)} has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries`;
-  }
-  const bytes = Buffer.byteLength(prefix);
-  if (bytes <= longestPrefix) return undefined;
-  return `has ${bytes} bytes, and with COUNTER_KEYS=unambiguous it can have ${longestPrefix} at most`;
-}
 
 /** Half of a surrogate pair alone has no bytes of its own: all of them would be written as one character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is not to be in a key
@@ -64,16 +49,6 @@ export function unambiguousStem(domain: string, entries: string): string {
 /** Returns one entry in the form in which it is counted. */
 export function countedEntry(key: string, mark: EntryMark, text: string): string {
   return `;${keyPart(key)}${mark}${keyPart(text)}`;
-}
-
-/** Returns the end of a key, after the stem. `length`: seconds, `month` for a calendar month, or a text of `calendarText`. */
-export function windowSuffix(form: CounterKeys, length: number | string, startSeconds: number): string {
-  return form === 'compatible' ? String(startSeconds) : `${length}:${startSeconds}`;
-}
-
-/** The same where one key counts for good. Always in the form of unambiguous keys. */
-export function steadySuffix(steady: SteadyCounter, lengthSeconds: number): string {
-  return `${lengthSeconds}:${steady.keyWord}`;
 }
 
 /** A domain, a key, a value or a pattern as it stands in an unambiguous key. */
@@ -121,19 +96,4 @@ function beginning(written: string): string {
     end += piece.length;
   }
   return written.slice(0, end);
-}
-
-/** The stem of a key in which every entry counts with its value: no rule has a pattern in place of it. */
-export function stemOfValues(
-  form: CounterKeys,
-  domain: string,
-  entries: readonly Entry[],
-  maxTextBytes: number,
-): string {
-  const name = countedText(domain, maxTextBytes);
-  let text = form === 'compatible' ? `${name}_` : '';
-  for (const { key, value } of countedEntries(entries, maxTextBytes)) {
-    text += form === 'compatible' ? `${key}_${value}_` : countedEntry(key, EntryMark.value, value);
-  }
-  return form === 'compatible' ? text : unambiguousStem(name, text);
 }

@@ -2,15 +2,7 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../test/support/property-cases.ts';
-import {
-  boundedText,
-  countedEntries,
-  countedText,
-  longestText,
-  longTextsIn,
-  shownKey,
-  shownText,
-} from './long-text.ts';
+import { countedEntries, countedText, shownKey, shownText } from './long-text.ts';
 
 const max = 16;
 
@@ -64,40 +56,5 @@ describe('what is shown', () => {
     const key = (text: string) => `d_k_${text}_other_v_1700000000`;
     expect(shownKey(key(countedText(long, 100)))).toBe(`d_k_${'v'.repeat(60)}~${digits}_other_v_1700000000`);
     expect(shownKey(key('v'.repeat(500)))).toBe(key('v'.repeat(500)));
-  });
-});
-
-describe('longTextsIn', () => {
-  it('finds each long text in a key, and none that a caller made up', () => {
-    const text = fc.string({ unit: fc.constantFrom('a', 'é', '𝄞', '_', '~'), minLength: 1, maxLength: 40 });
-    fc.assert(
-      fc.property(text, text, (one, other) => {
-        const long = [one, other].map((each) => each.padEnd(60, 'x'));
-        const key = `d_path_${long.map((each) => countedText(each, max)).join('_path_')}_17`;
-        const found = longTextsIn(key, max);
-        expect(found.map(({ sha256 }) => sha256)).toEqual(long.map((each) => hash('sha256', each)));
-        for (const [n, { head, start, end }] of found.entries()) {
-          expect(long[n]!.startsWith(head)).toBe(true);
-          expect(key.slice(start, end)).toBe(countedText(long[n]!, max));
-        }
-      }),
-      { numRuns: caseCount(500) },
-    );
-    expect(longTextsIn(`d_k_v~sha256:${'0'.repeat(64)}_17`, max)).toEqual([]);
-  });
-});
-
-describe('boundedText', () => {
-  it('leaves a text as it is up to the bound', () => {
-    const text = 'x'.repeat(longestText);
-    expect(boundedText(text)).toBe(text);
-  });
-
-  it('keeps of a longer one the beginning, and distinguishes it from others with the same beginning', () => {
-    const texts = ['a', 'b'].map((end) => boundedText(`${'x'.repeat(longestText)}${end}`));
-    expect(texts[0]).toMatch(/^x{448}\.\.\.\(513 characters, [0-9a-f]{16}\)$/);
-    expect(new Set(texts).size).toBe(2);
-    const long = boundedText('ü'.repeat(1_000_000));
-    expect(long.length).toBeLessThanOrEqual(longestText);
   });
 });

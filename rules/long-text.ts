@@ -49,52 +49,9 @@ export function shownEntries(entries: readonly Entry[], maxBytes: number): reado
   return withTexts(entries, maxBytes, shownText);
 }
 
-/** Returns the shown beginning of a longer text and the hash of the whole text. Undefined for any other text. */
-export function longTextPart(text: string, maxBytes: number): { text: string; sha256: string } | undefined {
-  if (!isLongText(text, maxBytes)) return undefined;
-  return { text: beginning(text, shownBytes), sha256: hash('sha256', text) };
-}
-
-/** The replacement of a long text in a key that does not mark where its parts end. */
-export interface FoundLongText {
-  /** The position in the key where the text begins, and where it ends. */
-  readonly start: number;
-  readonly end: number;
-  /** The first bytes of the text, as many as its identity has. */
-  readonly head: string;
-  readonly sha256: string;
-}
-
-/** The identities of long texts in a key, each behind a `_`. */
-export function longTextsIn(key: string, maxBytes: number): FoundLongText[] {
-  const found: FoundLongText[] = [];
-  if (key.length < mark.length + digits || !key.includes(mark)) return found;
-  for (const { 0: whole, 1: sha256 = '', index } of key.matchAll(/~sha256:([0-9a-f]{64})/g)) {
-    const before = Buffer.from(key.slice(0, index));
-    // A character takes up to four bytes, and must not be cut.
-    for (let start = before.length - maxBytes; start <= before.length - maxBytes + 3; start++) {
-      if (start < 1 || before[start - 1] !== 0x5f) continue;
-      const head = before.toString('utf8', start);
-      found.push({ start: index - head.length, end: index + whole.length, head, sha256 });
-      break;
-    }
-  }
-  return found;
-}
-
 /** The beginning of a long text that is shown. */
 export function shownBeginning(text: string): string {
   return beginning(text, shownBytes);
-}
-
-/** Returns how many keys and values are longer. */
-export function countLongTexts(entries: readonly Entry[], maxBytes: number): number {
-  let count = 0;
-  for (const { key, value } of entries) {
-    if (isLongText(key, maxBytes)) count += 1;
-    if (isLongText(value, maxBytes)) count += 1;
-  }
-  return count;
 }
 
 /** A counter's key as people read it: of each long text in it what `shownText` shows. Other keys stay as they are. */
@@ -126,21 +83,4 @@ function beginning(text: string, maxBytes: number): string {
   let end = maxBytes;
   while ((bytes[end]! & 0xc0) === 0x80) end -= 1;
   return bytes.toString('utf8', 0, end);
-}
-
-/** Chosen: room for a path or a token. A key of the limiter then occupies at most 1 KiB. */
-export const longestText = 512;
-/** The characters for the end of a shortened text: the length of the whole text and its fingerprint. */
-const markCharacters = 64;
-
-/**
- * Returns the text, or a text of at most `longest` characters that no other text has: its beginning and a fingerprint. Callers'
- * values can be as long as a request.
- */
-export function boundedText(text: string, longest = longestText): string {
-  if (text.length <= longest) return text;
-  const fingerprint = hash('sha256', text).slice(0, 16);
-  // Copies the beginning: a slice would keep the whole text in memory.
-  const head = Buffer.from(text.slice(0, longest - markCharacters)).toString();
-  return `${head}...(${text.length} characters, ${fingerprint})`;
 }

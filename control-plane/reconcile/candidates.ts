@@ -1,6 +1,6 @@
 /** The rules that may be served of each object, regardless of the claims of others. Pure. */
 import { isDeepStrictEqual } from 'node:util';
-import { newestNeed, supports } from '../../rules/language/capabilities.ts';
+import { type Capabilities, capabilities, supports } from '../../rules/language/capabilities.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import type { LastAcceptedSpec, ObjectOutcome, SpecGeneration } from '../model/decision.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
@@ -138,6 +138,11 @@ export function fallbacksOf(candidate: Candidate, { rules }: DomainClaim): Fallb
   return acceptedBefore(candidate)
     .filter((one) => isForSameDomain(rules, one.rules) && !supports(one.spec.needs, rules.resource.needs))
     .toSorted((a, b) => newestNeed(a.spec.needs) - newestNeed(b.spec.needs));
+}
+
+/** The place of the newest needed capability, -1 for none: of two generations, more limiters support the one with the lower place. */
+function newestNeed(needs: Capabilities): number {
+  return capabilities.findLastIndex((capability) => needs.includes(capability));
 }
 
 /** A source may read a spec again although only the status has changed. A restored backup has old generations. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { stemOfValues } from '../../rules/counter-keys.ts';
 import { defaultTextBytes } from '../../rules/long-text.ts';
 import { Unit } from '../../rules/model.ts';
-import { counterKey, overrideMetricKey } from './counter-key.ts';
+import { counterKey, overrideMetricKey, stemOfValues } from './counter-key.ts';
 import { windowAt } from './windows.ts';
 
 const nowSeconds = 1_000_000;

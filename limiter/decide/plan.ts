@@ -1,6 +1,5 @@
 /** Plans each descriptor of a request, and creates the keys of its counters and metrics. */
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
-import { stemOfValues } from '../../rules/counter-keys.ts';
 import { limitLabel } from '../../rules/describe.ts';
 import { maxLease } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
@@ -10,7 +9,7 @@ import { largestMultiplier, windowProblem, windowTextOf } from '../../rules/wind
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { marksOf, nearThreshold } from './assess.ts';
-import { counterKey, overrideMetricKey } from './counter-key.ts';
+import { counterKey, overrideMetricKey, stemOfValues } from './counter-key.ts';
 import { fixedSecondsOf, policiesOf } from './limit-headers.ts';
 import type { LimitedPlan, LimitPlan, NoLimitPlan, Plan, UnlimitedPlan } from './limit-plan.ts';
 import { changesLimit, limitWithOverrides, overridable, plainLimit } from './limit-with-overrides.ts';

@@ -2,7 +2,7 @@
  * Bounds on one request, so that no request is too expensive. The decoder skips the parts beyond the bounds and reports how much it
  * skipped (`OmittedParts`). Only the matcher knows whether a rule could apply to the skipped parts.
  */
-import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
+import { defaultTextBytes, isLongText } from '../../rules/long-text.ts';
 import type { OmittedParts, RateLimitRequest } from './messages.ts';
 
 export interface RequestLimits {
@@ -65,7 +65,12 @@ export function longTextsOf(
   { maxTextBytes }: RequestLimits,
 ): number | undefined {
   let count = isLongText(domain, maxTextBytes) ? 1 : 0;
-  for (const { entries } of descriptors) count += countLongTexts(entries, maxTextBytes);
+  for (const { entries } of descriptors) {
+    for (const { key, value } of entries) {
+      if (isLongText(key, maxTextBytes)) count += 1;
+      if (isLongText(value, maxTextBytes)) count += 1;
+    }
+  }
   return count || undefined;
 }
 

@@ -2,7 +2,7 @@
 import type { LimitNumbers, SteadyCounter } from '../../rules/algorithms/algorithm.ts';
 import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText, calendarWindow } from '../../rules/calendar.ts';
-import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
 import { burstOf, type Calendar, type Limit, Unit } from '../../rules/model.ts';
 import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
 import type { AlgorithmBound } from '../algorithms/algorithm-bound.ts';
@@ -51,6 +51,16 @@ export function windowAt(limit: WindowTerms, nowSeconds: number, options: Window
     lifeSeconds: length,
     keySuffix: windowSuffix(counterKeys, length, startSeconds),
   };
+}
+
+/** Returns the end of a key, after the stem. `length`: seconds, `month` for a calendar month, or a text of `calendarText`. */
+export function windowSuffix(form: CounterKeys, length: number | string, startSeconds: number): string {
+  return form === 'compatible' ? String(startSeconds) : `${length}:${startSeconds}`;
+}
+
+/** The same where one key counts for good. Always in the form of unambiguous keys. */
+function steadySuffix(steady: SteadyCounter, lengthSeconds: number): string {
+  return `${lengthSeconds}:${steady.keyWord}`;
 }
 
 /** Returns the length of a limit's windows. For a calendar, it is the typical length: a month has 30 days. */

@@ -1,8 +1,9 @@
+import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { type CounterKeys, stemOfValues } from '../../rules/counter-keys.ts';
-import { defaultTextBytes } from '../../rules/long-text.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
+import { countedText, defaultTextBytes } from '../../rules/long-text.ts';
 import { defaultNames } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, type RuleSource } from '../../rules/model.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -10,8 +11,9 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, overlappingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { stemOfValues } from '../decide/counter-key.ts';
 import { counterWindow } from '../decide/windows.ts';
-import { CounterKeyReader, type EntryReading, readEntries } from './counter-key-reader.ts';
+import { CounterKeyReader, type EntryReading, longTextsIn, readEntries } from './counter-key-reader.ts';
 
 const nowSeconds = 1_700_000_000;
 
@@ -223,5 +225,27 @@ describe('keys of any rules', () => {
     );
     expect(figures.unambiguous).toBeGreaterThan(caseCount(250));
     expect(figures.certain).toBeGreaterThan(caseCount(20));
+  });
+});
+
+describe('longTextsIn', () => {
+  const max = 16;
+
+  it('finds each long text in a key, and none that a caller made up', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'é', '𝄞', '_', '~'), minLength: 1, maxLength: 40 });
+    fc.assert(
+      fc.property(text, text, (one, other) => {
+        const long = [one, other].map((each) => each.padEnd(60, 'x'));
+        const key = `d_path_${long.map((each) => countedText(each, max)).join('_path_')}_17`;
+        const found = longTextsIn(key, max);
+        expect(found.map(({ sha256 }) => sha256)).toEqual(long.map((each) => hash('sha256', each)));
+        for (const [n, { head, start, end }] of found.entries()) {
+          expect(long[n]!.startsWith(head)).toBe(true);
+          expect(key.slice(start, end)).toBe(countedText(long[n]!, max));
+        }
+      }),
+      { numRuns: caseCount(500) },
+    );
+    expect(longTextsIn(`d_k_v~sha256:${'0'.repeat(64)}_17`, max)).toEqual([]);
   });
 });

@@ -3,6 +3,7 @@
  * that was too long it contains only the beginning and a hash. A compatible key is read in every way in which a rule in force would
  * write it. If there is exactly one way, the reading is certain.
  */
+import { hash } from 'node:crypto';
 import {
   type Algorithm,
   algorithmOfKeyEnd,
@@ -11,7 +12,7 @@ import {
 } from '../../rules/algorithms/registry.ts';
 import { calendarFromText, calendarText } from '../../rules/calendar.ts';
 import { type CounterKeys, EntryMark, keyPart } from '../../rules/counter-keys.ts';
-import { countedText, longTextPart, longTextsIn, shownBeginning } from '../../rules/long-text.ts';
+import { countedText, isLongText, shownBeginning } from '../../rules/long-text.ts';
 import type { MatchedRule, RuleStep, RuleWalk } from '../../rules/match-result.ts';
 import { arePlainLimits, type Calendar, type Entry, type Limit, Unit } from '../../rules/model.ts';
 import { lengthInKeys } from '../../rules/window.ts';
@@ -367,15 +368,41 @@ export function readEntries(
     const { composite } = step;
     const isPattern = step.shares && step.how !== 'key';
     const pattern = composite.startsWith(`${key}_`) ? composite.slice(key.length + 1) : composite;
-    const part = (text: string): CounterPart => {
-      const long = longTextPart(text, maxTextBytes);
-      return long === undefined ? whole(text) : { ...long, whole: text };
-    };
+    const part = (text: string): CounterPart =>
+      isLongText(text, maxTextBytes)
+        ? { text: shownBeginning(text), sha256: hash('sha256', text), whole: text }
+        : whole(text);
     reported.push({ key: part(key), text: isPattern ? whole(pattern) : part(value), isPattern });
     place = step.place;
     path += `.${composite}`;
   }
   return { entries: reported, path };
+}
+
+/** The replacement of a long text in a key that does not mark where its parts end. */
+interface FoundLongText {
+  /** The position in the key where the text begins, and where it ends. */
+  readonly start: number;
+  readonly end: number;
+  /** The first bytes of the text, as many as its identity has. */
+  readonly head: string;
+  readonly sha256: string;
+}
+
+/** Returns the long texts in a compatible key, as `countedText` writes them. Each is behind a `_`. */
+export function longTextsIn(key: string, maxBytes: number): FoundLongText[] {
+  const found: FoundLongText[] = [];
+  for (const { 0: whole, 1: sha256 = '', index } of key.matchAll(/~sha256:([0-9a-f]{64})/g)) {
+    const before = Buffer.from(key.slice(0, index));
+    // A character takes up to four bytes, and must not be cut.
+    for (let start = before.length - maxBytes; start <= before.length - maxBytes + 3; start++) {
+      if (start < 1 || before[start - 1] !== 0x5f) continue;
+      const head = before.toString('utf8', start);
+      found.push({ start: index - head.length, end: index + whole.length, head, sha256 });
+      break;
+    }
+  }
+  return found;
 }
 
 function cutDoubt({ entries }: Reading): string | undefined {

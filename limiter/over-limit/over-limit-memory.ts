@@ -1,9 +1,10 @@
 /** Recently rate-limited requests of one thread: a row for each counter and second, in memory of a fixed size. */
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { type OptionalLimitFields, optionalFieldsJson } from '../../rules/describe.ts';
-import { boundedText, defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
+import { defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
 import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
+import { boundedText } from '../capabilities/bounded-text.ts';
 
 /** A rejected hit as far as it is remembered. */
 export interface OverLimitHit {

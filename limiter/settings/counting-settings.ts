@@ -7,7 +7,7 @@ import {
   type SettingsOf,
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
-import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
+import { counterKeyForms } from '../../rules/counter-keys.ts';
 import { defaultRequestLimits, type RequestLimits, tooLargeAnswers } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
 
@@ -67,6 +67,19 @@ export const counterSettings = {
       'If a request is over limit by the counts before it, only counters over their limit count it. See [stop when over](#stop-when-over).',
   },
 } as const satisfies SettingsTable;
+
+/** Chosen: the longest CACHE_KEY_PREFIX, in bytes. Of the 250 bytes of a memcached key, 160 remain for domain and entries. */
+const longestPrefix = 64;
+
+/** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
+function unambiguousPrefixProblem(prefix: string): string | undefined {
+  if (/[{}]/.test(prefix)) {
+    return `${JSON.stringify(prefix)} has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries`;
+  }
+  const bytes = Buffer.byteLength(prefix);
+  if (bytes <= longestPrefix) return undefined;
+  return `has ${bytes} bytes, and with COUNTER_KEYS=unambiguous it can have ${longestPrefix} at most`;
+}
 
 /** Rejects a prefix that no key can have. It would turn all limits off, or let counters collide. */
 export function prefixProblems(

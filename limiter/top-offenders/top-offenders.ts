@@ -1,7 +1,8 @@
 /** The top offenders of one thread: the keys that are most often over limit. */
 
 import { limitLabel } from '../../rules/describe.ts';
-import { boundedText, shownKey } from '../../rules/long-text.ts';
+import { shownKey } from '../../rules/long-text.ts';
+import { boundedText } from '../capabilities/bounded-text.ts';
 import type { CountedHit } from '../service/decision.ts';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { stemOfValues } from '../../rules/counter-keys.ts';
 import { defaultTextBytes } from '../../rules/long-text.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { type MessageCarrier, Threads } from '../capabilities/messages.ts';
+import { stemOfValues } from '../decide/counter-key.ts';
 import type { TopMessages } from './messages.ts';
 import { TopOffenders } from './top-offenders.ts';
 import { type TopPage, topPage } from './top-page.ts';

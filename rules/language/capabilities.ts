@@ -30,8 +30,3 @@ export function knownCapabilities(names: Iterable<unknown>): Capabilities {
 export function supports(has: Capabilities, needs: Capabilities): boolean {
   return needs.every((capability) => has.includes(capability));
 }
-
-/** The place of the newest needed capability, -1 for none: of two generations, more limiters support the one with the lower place. */
-export function newestNeed(needs: Capabilities): number {
-  return capabilities.findLastIndex((capability) => needs.includes(capability));
-}

@@ -314,13 +314,10 @@ function replacingTrouble({
   };
 }
 
-/** Dots inside anything like an IPv4 address are written as `_`; see the names of statistics. */
-const ipv4Like = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g;
-
 function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarning[] {
   const warnings: RuleWarning[] = [];
   const look = (one: PlacedRule, text: string, path: (string | number)[]): void => {
-    const dots = text.replace(ipv4Like, '').split('.').length - 1;
+    const dots = sanitizeMetricKey(text).split('.').length - 1;
     if (dots === 0) return;
     const words = `'${text}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`;
     const hint =

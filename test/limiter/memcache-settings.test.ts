@@ -283,6 +283,12 @@ describe('CACHE_KEY_PREFIX', () => {
     ['p'.repeat(185), memcache, []],
     ['weir ', { BACKEND_TYPE: 'memory' }, []],
     ['weir ', unambiguous, []],
+    ['p'.repeat(64), unambiguous, []],
+    [
+      'p'.repeat(65),
+      unambiguous,
+      ['CACHE_KEY_PREFIX: has 65 bytes, and with COUNTER_KEYS=unambiguous it can have 64 at most'],
+    ],
     [
       '{a}',
       unambiguous,
