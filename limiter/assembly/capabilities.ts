@@ -1,4 +1,4 @@
-/** Goes through the list of capabilities: loads those that the settings enable, and combines their parts. */
+/** Loads the capabilities that the settings enable, and combines their parts. */
 
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Override } from '../../rules/override.ts';
@@ -186,7 +186,7 @@ export class ThreadParts {
   }
 }
 
-/** Returns a listener that calls all. Without listeners or with only one, a decision pays nothing extra. */
+/** Returns a listener that calls all listeners. Without listeners or with a single one, decisions have no extra cost. */
 function joined<Args extends unknown[]>(
   listeners: readonly ((...args: Args) => void)[],
 ): ((...args: Args) => void) | undefined {

@@ -1,5 +1,5 @@
 /**
- * Makes the TLS of a store's client from settings. It is separate from the store, so that a process that counts in memory never loads
+ * Creates the TLS of a store's client from settings. It is separate from the store, so that a process that counts in memory never loads
  * TLS.
  */
 import type { Logger } from '../../process/log/logger.ts';

@@ -35,7 +35,7 @@ export function openConfigSource(
   };
 }
 
-/** The checks of rules that the settings ask for and the store requires. */
+/** The checks of rules that the settings request and the store requires. */
 export function ruleChecks(settings: LimiterSettings): SourceCheckOptions {
   return { mergeDomains: settings.mergeDomainConfig, support: ruleSupport(settings) };
 }

@@ -29,7 +29,7 @@ import {
 } from '../stats/registry/limiter-stats.ts';
 import type { LimiterContext } from './context.ts';
 
-/** The time that requests in flight have after the listeners closed. */
+/** How long requests in flight may continue after the listeners have closed. */
 export const shutdownGraceMs = 10_000;
 const dayMs = 86_400_000;
 
@@ -37,9 +37,9 @@ const dayMs = 86_400_000;
 export interface OpenedConnections {
   /** The memory held by connections of every listener. */
   connectionMemory: ConnectionMemory;
-  /** The turns of the event loop in which requests over them are served. */
+  /** The turns of the event loop in which requests over these connections are served. */
   turns: LoopTurns;
-  /** The end of a turn, at which answers that waited for the store are written, and single ops are sent to it. */
+  /** The end of a turn, when answers that waited for the store are written, and single ops are sent to it. */
   flushTurn: FlushTurn;
   /** The options of each HTTP listener. */
   http: HttpConnectionsOptions;
@@ -84,7 +84,7 @@ export interface ListenerParts {
   tracer: CallTracer | undefined;
   /** Undefined: every caller that reaches the port is accepted. */
   gate: CallerGate | undefined;
-  /** Whether this thread counts and logs changes of the TLS files. Of several threads that watch them, one does. */
+  /** Whether this thread counts and logs changes of the TLS files. Of several threads that watch them, only one does. */
   reportsCertificates: boolean;
 }
 

@@ -30,11 +30,14 @@ export interface OpenedServer {
 }
 
 export interface OpenedStore extends OpenedServer {
-  /** Counts each hit at once: it is inside `aroundStore` and everything around that. */
+  /** Counts each hit at once: it is inside `aroundStore`, and all decorators around it. */
   counts: Store;
-  /** Handles calls about reservations, around `store`. Undefined: the store supports none. */
+  /** Handles calls about reservations, around `store`. Undefined: the store does not support reservations. */
   reservations?: ReservationStore | undefined;
-  /** Called when these counters were reset; undefined keys: unknown. The method is undefined if nothing is remembered of counters. */
+  /**
+   * Called when these counters were reset. Undefined keys: it is unknown which. The method is undefined if nothing about counters is
+   * remembered.
+   */
   forget?: (keys: readonly string[] | undefined) => void;
   /** BACKEND_TYPE=memory: the store itself. */
   memory?: MemoryStore;
@@ -49,7 +52,7 @@ export interface OpenedConfigSource {
 export interface Sink {
   /** Rejects if the limiter cannot run without it. */
   start(): void | Promise<void>;
-  /** Sends the last values, then ends, at the latest shortly after `timeoutMs`. */
+  /** Sends the last values, then ends, shortly after `timeoutMs` at the latest. */
   close(timeoutMs: number): Promise<void>;
 }
 

@@ -26,7 +26,7 @@ import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
   store: Store;
-  /** Undefined: it keeps none. */
+  /** Undefined if there is no local cache. */
   reservations?: ReservationStore | undefined;
   /** Undefined if no capability observes decisions. */
   observer?: DecisionObserver | undefined;
@@ -62,7 +62,7 @@ export function createDecisionService(
       onBudgetCall: budgetStats.called,
       onReservationsExpired: budgetStats.expired,
       ...observer,
-      // With SHADOW_MODE no request is over limit.
+      // With SHADOW_MODE, no request is over limit.
       onRequestOverLimit: settings.shadowMode ? undefined : observer?.onRequestOverLimit,
     },
   });
@@ -71,7 +71,7 @@ export function createDecisionService(
 /** Chosen: the marks of limits that are logged in a minute, so that a rule with one counter per user does not flood the log. */
 const warningsLogged = 100;
 
-/** Counts and logs each mark that is reached. `claims` undefined: each limiter reports by itself. */
+/** Counts and logs each mark that is reached. If `claims` is undefined, each limiter reports on its own. */
 export function createWarnings(
   { clock, registry, log }: Pick<LimiterContext, 'clock' | 'registry' | 'log'>,
   claims: OnceClaims | undefined,
@@ -117,7 +117,7 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
   };
 }
 
-/** Undefined if the settings do not ask for it. */
+/** Undefined if the settings do not request it. */
 export function createLocalCache(
   { localCacheSizeInBytes: maxBytes }: LimiterSettings,
   registry: StatsRegistry | undefined,
@@ -128,7 +128,7 @@ export function createLocalCache(
   return cache;
 }
 
-/** In the mode `local` the store itself answers, and a question that it cannot answer is an error. */
+/** In the mode `local`, the store itself answers, and an operation that it cannot answer is an error. */
 function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailureAnswer {
   return storeFailureMode === 'local' ? 'error' : storeFailureMode;
 }

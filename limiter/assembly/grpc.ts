@@ -61,7 +61,7 @@ export function grpcAddress(settings: LimiterSettings): ListenAddress | UnixAddr
   return path === '' ? { host, port } : { path, mode };
 }
 
-/** Replaces 0, which turns a bound off. */
+/** Replaces 0, which disables a bound. */
 function orNever(ms: number): number {
   return ms === 0 ? Number.POSITIVE_INFINITY : ms;
 }

@@ -45,7 +45,7 @@ export function openHttp(
   });
 }
 
-/** Undefined if HTTP_ALLOWED_HOSTS is empty, because proxies and load balancers send any name that they know. */
+/** Undefined if HTTP_ALLOWED_HOSTS is empty, because proxies and load balancers may send any host name. */
 function checkedHosts({ settings, registry, clock, log }: LimiterContext): CheckedHosts | undefined {
   const count = createRejectionStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
@@ -84,7 +84,7 @@ function tlsListener(context: LimiterContext, reportsCertificates: boolean): Htt
   };
 }
 
-/** DEBUG_TOKEN_FILE: the token that the debug listener asks of every client. */
+/** DEBUG_TOKEN_FILE: the token that the debug listener requires from every client. */
 export function followDebugToken({ settings, timers, log }: LimiterContext): FollowedToken {
   return followTokenFile({
     path: settings.debugTokenFile,

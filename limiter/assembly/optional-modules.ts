@@ -1,6 +1,6 @@
 /**
- * The modules that only some settings need, and whose libraries take longer to load than all the rest of a limiter. If the settings need
- * them, they are loaded before anything is opened.
+ * The modules that only some settings need. Their libraries take longer to load than the rest of the limiter. If the settings need them,
+ * they are loaded before anything is opened.
  */
 import type { LimiterSettings } from '../settings/settings.ts';
 import { sinkOf } from '../settings/stats-settings.ts';

@@ -1,4 +1,4 @@
-/** PROFILES_FILE: the endpoints for other proxies than Envoy in each serving thread, and the file that configures them. */
+/** PROFILES_FILE: the endpoints for proxies other than Envoy in each serving thread, and the file that configures them. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
@@ -72,7 +72,7 @@ export function followProfiles(
   const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
   let inForce: number | undefined;
   let wasLastRejected = false;
-  /** Why the file could not be used at the last attempt, and the last problem that was reported. */
+  /** The reason why the file could not be used at the last attempt, and the last problem that was reported. */
   let doubted: string | undefined;
   let reported: string | undefined;
   let close = (): void => {};
@@ -122,7 +122,7 @@ export function followProfiles(
       doubted = undefined;
     } catch (error) {
       const reason = errorText(error);
-      // A problem is reported once, as long as it stays the same.
+      // A problem is reported once as long as it does not change.
       if ((isSure || reason === doubted) && reason !== reported) {
         reported = reason;
         await refuse(reason);
@@ -152,7 +152,7 @@ export function followProfiles(
   };
 }
 
-/** The file is not among the rules, where it would be read as a rule file. */
+/** The file must not be among the rules, where it would be read as a rule file. */
 function profilesPath({ profilesFile, runtimeRoot, runtimeSubdirectory }: LimiterSettings): string {
   return profilesFile === ''
     ? join(resolve(runtimeRoot), runtimeSubdirectory, 'profiles.yaml')

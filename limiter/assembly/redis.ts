@@ -1,4 +1,4 @@
-/** Opens a store in Redis of the kind that the settings name, with its statistics and its part of the process's health. */
+/** Opens a Redis store of the kind that the settings name, with its statistics and its part of the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
@@ -54,7 +54,7 @@ interface RedisStoreParts {
   flushTurn: FlushTurn;
   /** Called when the server rejects scripts or leases. */
   onScriptsRejected: () => void;
-  /** Replaces a connection to the address of the settings. */
+  /** Replaces a connection to the address in the settings. */
   given?: GivenRedis;
 }
 
@@ -67,7 +67,7 @@ export function openRedis(
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
-  // With only one store the field would be redundant.
+  // With a single store, the field would be redundant.
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
   const place = given ?? redisAddress(own);
   const { label } = place;

@@ -36,16 +36,16 @@ import { openStore } from './store.ts';
 
 /** Serves in this thread, or in several that share the ports. */
 export interface Serving extends MessageCarrier {
-  /** Decides by these rules from now on. A promise resolves when all threads do. */
+  /** Decides by these rules from now on. A promise resolves when all threads use them. */
   useRules(table: RuleTable): void | Promise<void>;
-  /** Returns the answers of each serving thread, once all of them have carried the order out. */
+  /** Returns the answers of each serving thread, once all of them have carried out the order. */
   operate(order: ThreadCommand): Promise<readonly unknown[]>;
   /** Waits for the first answer of the store, without a timeout. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError for the TLS files. A Unix socket has the port 0. */
   listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   listenForHttp(address: ListenAddress): Promise<{ port: number }>;
-  /** Accepts no more calls. Resolves when the last one ended, or was canceled after the grace period. */
+  /** Accepts no more calls. Resolves when the last call has ended, or was canceled after the grace period. */
   shutdownGrpc(): Promise<void>;
   closeHttp(): Promise<void>;
   /** Closes the store, and sends the last spans. */
@@ -59,7 +59,7 @@ export interface ThreadServing extends Serving {
   receive(message: SentMessage): unknown;
 }
 
-/** The parts that each thread has for itself. */
+/** The parts of each thread. */
 interface ServingParts {
   modules: ServingModules;
   connections: OpenedConnections;

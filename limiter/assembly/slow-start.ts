@@ -1,8 +1,8 @@
-/** Problems of the start: reports a start that takes long, and names the listener that could not be opened. */
+/** Problems at the start: reports a start that takes long, and names the listener that could not be opened. */
 import { BindError } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
-/** The time after which a start is first reported. Later reports follow. */
+/** The time after which a slow start is first reported. Further reports follow. */
 const firstMs = 10_000;
 const furtherMs = 60_000;
 
@@ -33,7 +33,10 @@ export class SlowStartReporter {
   }
 }
 
-/** Names the listener that could not be opened, which the address alone does not. The message begins with listener and settings. */
+/**
+ * Adds the name of the listener that could not be opened, because the address does not show it. The message begins with the listener and
+ * its settings.
+ */
 class ListenerError extends Error {
   override readonly name = 'ListenerError';
 }

@@ -118,7 +118,7 @@ function reserving(
   return new ReservingStore({ store, bounds, looksFor, onCorrected });
 }
 
-/** Whether expired reservations are worth returning. They are not if the window ends as soon as the shortest reservation. */
+/** Whether expired reservations are worth returning. They are not if the window ends at least as soon as the shortest reservation. */
 function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
   const hasWindow = bound === undefined || bound.holdsTotal;
   return capacity > 0 && !(hasWindow && lengthOf(limit) <= 1);
@@ -205,7 +205,7 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
   return { ...opened, store: fallback, forget: (keys) => fallback.forget(keys) };
 }
 
-/** `reservations` undefined: it counts in place of another store, without reservations or ledgers. */
+/** `reservations` is undefined if it counts in place of another store, without reservations or ledgers. */
 function newMemoryStore(
   { settings, clock, registry }: LimiterContext,
   reservations?: ReservationBounds,

@@ -23,7 +23,7 @@ export interface CallerEntry {
   /** Bits of `Right`. */
   rights: number;
   requestsPerSecond: number | undefined;
-  /** The answer to a request beyond that rate: an error, or that of a limit that is exceeded. */
+  /** The answer to a request beyond that rate: an error, or the answer of an exceeded limit. */
   onExcess: ExcessAnswer;
 }
 
@@ -71,7 +71,7 @@ export function readCallersFile(text: string): CallersFile {
   return reading.problems === undefined ? { callers: reading.value } : reading;
 }
 
-/** Whether a text means to be such a file, and no rules: by its first key, which may be misspelled a little. */
+/** Whether a text is intended as such a file, and not as rules: its first key decides, which may contain a typo. */
 export function looksLikeCallers(text: string): boolean {
   const isBefore = (line: string): boolean => /^(?:$|#|---|\{$)/.test(line);
   for (let start = 0; start < text.length; ) {
@@ -125,7 +125,7 @@ class CallersReader {
     return { path, entry };
   }
 
-  /** `anonymous` is undefined if it could not be read. Then it is unknown whether the name is missing. */
+  /** `anonymous` is undefined if it could not be read. It is then unknown whether the name is missing. */
   #name(path: DocumentPath, value: unknown, anonymous: boolean | undefined): string {
     if (value === undefined && anonymous !== false) return anonymous === true ? anonymousCaller : '';
     const name = this.#text([...path, 'name'], value, 'name');
@@ -261,7 +261,7 @@ class CallersReader {
     }
   }
 
-  /** A misspelled key is read on as the one that was meant, so that nothing is reported to be missing that is there. */
+  /** A misspelled key is read as the intended one, so that no present key is reported as missing. */
   #map(path: DocumentPath, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       return this.#refuse(path, `expected a map with ${known.join(', ')}`);

@@ -28,7 +28,7 @@ export interface CallersInForce {
 
 export type CallerRejectionReason = 'unauthenticated' | 'permission_denied' | 'over_rate';
 
-/** One request that was rejected. */
+/** A rejected request. */
 export interface RejectedRequest {
   /** The caller's name in the file, or `unknown`. */
   caller: string;
@@ -43,7 +43,10 @@ export interface CallersOptions {
   /** The same for all threads that share the rates. */
   clock: Clock;
   onRejected(refused: RejectedRequest): void;
-  /** No entry has this token. Called once while a connection sends it, whether its requests are rejected or count as anonymous. */
+  /**
+   * No entry has this token. Called once while a connection sends it, regardless of whether its requests are rejected or count as
+   * anonymous.
+   */
   onUnknownToken(): void;
 }
 
@@ -118,7 +121,7 @@ export class Callers implements CallerGate {
     return caller && new CallerOnConnection(caller, memo.connection, this.#options);
   }
 
-  /** Looks up a value that differs from that of the previous request. A caller that is known by its certificate needs none. */
+  /** Looks up a value that differs from that of the previous request. A caller that its certificate identifies needs no value. */
   #lookAt(memo: ConnectionMemo, authorization: string): void {
     memo.authorization = authorization.length > longestToken ? tooLong : authorization;
     memo.found = memo.byCertificate ?? memo.verified.get(authorization) ?? this.#byToken(memo, authorization);
@@ -144,7 +147,7 @@ export class Callers implements CallerGate {
     const caller = this.#byName.get(token.slice(0, dot));
     if (caller === undefined) return undefined;
     const digest = hash('sha256', token.slice(dot + 1));
-    // Compares with all of them, so that the time does not show which one matches.
+    // Compares with all values, so that the time does not show which one matches.
     let isOne = false;
     for (const wanted of caller.entry.tokenHashes) if (isSameToken(digest, wanted)) isOne = true;
     return isOne ? caller : undefined;
@@ -168,7 +171,7 @@ const noProof = unauthenticated('the request has neither a token nor a client ce
 const unknownToken = unauthenticated('the token does not belong to a caller');
 const unknownCertificate = unauthenticated('the client certificate does not belong to a caller');
 
-/** Results for one connection. */
+/** The results for one connection. */
 class ConnectionMemo {
   readonly connection: CallerConnection;
   readonly names: CertificateNames;
@@ -191,7 +194,7 @@ class KnownCaller {
   readonly entry: CallerEntry;
   readonly name: string;
   readonly index: number;
-  /** The rate. 0 if there is no bound. */
+  /** The rate; 0 if there is no bound. */
   readonly perSecond: number;
   readonly overRate: GrpcStatus;
   readonly #domains: ReadonlySet<string>;

@@ -43,7 +43,7 @@ function isSpiffeId(uri: string): boolean {
 
 const uriForm = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(\/[^?#]*)?$/i;
 
-/** Returns why a pattern can never match. Undefined if it can. */
+/** Returns the reason why a pattern can never match. Undefined if it can. */
 export function patternProblem(kind: keyof CertificateNames, pattern: string): string | undefined {
   if (kind === 'uri') {
     if (!uriForm.test(pattern)) return 'expected scheme://host/path, such as spiffe://prod.example/ns/edge/*';
@@ -84,7 +84,7 @@ function partsMatch(patterns: readonly string[], parts: readonly string[]): bool
   return patterns.length === parts.length && patterns.every((one, at) => partMatches(one, parts[at]!));
 }
 
-/** Each star takes at least one character, and as few as possible. */
+/** Each star matches at least one character, and as few as possible. */
 function partMatches(pattern: string, part: string): boolean {
   if (!pattern.includes('*')) return pattern === part;
   const [first = '', ...others] = pattern.split('*');
@@ -105,7 +105,7 @@ export function namesOf(certificate: X509Certificate): CertificateNames {
   return { ...names, cn: cn === undefined ? [] : [cn].flat() };
 }
 
-/** One name as Node writes it: `URI:spiffe://a/b`. If it has characters that could mislead, it is quoted as in JSON. */
+/** Reads one name in Node's form: `URI:spiffe://a/b`. A name with characters that could mislead is quoted as in JSON. */
 const oneName = /(?:^|, )([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)/gy;
 
 /** Reads alternative names. A text that is not completely understood has no names. */

@@ -1,7 +1,7 @@
-/** Log lines about callers. No line has any part of a token. */
+/** Log lines about callers. They contain no part of a token. */
 import type { Logger } from '../../process/log/logger.ts';
 
-/** A warning if the file before could not be used, so that the end of the problem is as visible as its start. */
+/** A warning if the previous file could not be used, so that the end of the problem is as visible as its start. */
 export function callersLoaded(
   log: Logger,
   file: { path: string; callers: number },
@@ -10,7 +10,7 @@ export function callersLoaded(
   log[wasLastRejected ? 'warn' : 'info']('Callers are in force', file);
 }
 
-/** `reason` has all mistakes with their places. */
+/** `reason` lists all mistakes with their places. */
 export function callersRejected(log: Logger, reason: string): void {
   log.error('The callers file cannot be used: the last valid one stays in force', { reason });
 }

@@ -6,7 +6,10 @@
 
 const wordsPerBucket = 2;
 const wholeRequest = 1_000;
-/** Chosen: the clocks of two threads never differ by more. Beyond it, the word of the time has wrapped around after weeks. */
+/**
+ * Chosen: the clocks of two threads never differ by more. A larger difference means that the word of the time has wrapped around after
+ * weeks.
+ */
 const maxSkewMs = 60_000;
 
 /** The largest rate whose full bucket fits into its word. */
@@ -26,7 +29,7 @@ export function newRequestRates(perSecond: readonly (number | undefined)[], nowM
   return rates;
 }
 
-/** The caller keeps its remaining requests, so that frequent writes of the file give no caller more. */
+/** The caller keeps its remaining requests, so that frequent writes of the file give no caller more requests. */
 export function carryRate(
   from: { rates: RequestRates; index: number },
   to: { rates: RequestRates; index: number },
@@ -48,7 +51,7 @@ export function takeRequest(rates: RequestRates, index: number, perSecond: numbe
   return false;
 }
 
-/** Refills a bucket. The thread that sets the time does it; the others find it done. */
+/** Refills a bucket. The thread that sets the time refills it; for the others, nothing is left to do. */
 function refill(rates: RequestRates, bucket: number, perSecond: number, since: number, now: number): void {
   const passedMs = (now - since) | 0;
   if (passedMs < 0 && passedMs > -maxSkewMs) return;

@@ -60,7 +60,10 @@ export function thread(context: ThreadContext<CallersSettings>): ThreadPart {
   return { gate, messages };
 }
 
-/** Chosen: a removed caller is rejected after at most this time, or twice this time if the file may still be being written. */
+/**
+ * Chosen: a removed caller is rejected after at most this time, or twice this time if the file may still be in the process of being
+ * written.
+ */
 const lookMs = 1_000;
 
 /** Reads the file, and again whenever it changes. A file that cannot be used is logged, and the last good one stays in force. */
@@ -125,7 +128,7 @@ interface PlainListener {
   setting: string;
 }
 
-/** The listeners whose traffic leaves this machine, so that others may read it. */
+/** The listeners whose traffic leaves this machine, so that others may be able to read it. */
 function inPlainText(settings: CallersSettings): PlainListener[] {
   const { grpcHost, grpcPort, grpcServerUseTls, grpcUds, httpHost, httpPort, httpServerUseTls } = settings;
   const found: PlainListener[] = [];

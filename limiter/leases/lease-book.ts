@@ -29,15 +29,15 @@ import type { StoreError } from '../stores/store-error.ts';
 /** The last second is counted in this number of parts, including the current one, so the count may be too low, but never too high. */
 const ticksPerSecond = 4;
 export const tickMs = 1000 / ticksPerSecond;
-/** Chosen: the counters that a sweep looks at and gives back, unless all are to be given back. Callers wait meanwhile. */
+/** Chosen: the number of counters that a sweep checks and gives back, unless all leases are to be given back. Callers wait meanwhile. */
 const minLooks = 8_192;
 export const returnsPerSweep = 1_024;
 const sweepsPerRound = 2 * ticksPerSecond;
 
-/** Chosen: the time for which a system may still send data that was written to a closed connection. */
+/** Chosen: how long a system may still send data that was written to a closed connection. */
 const lateMs = 15 * 60_000;
 
-/** A counter that was not used for this time is forgotten. For lack of room this may happen sooner, at most once a second. */
+/** A counter that was not used for this time is dropped. If there is no room, it may be dropped earlier, at most once a second. */
 const rememberedTicks = 60 * ticksPerSecond;
 
 /** The state of one counter in this limiter. Times are in ticks. */
@@ -48,7 +48,7 @@ interface Watched {
   limit: number;
   /** Hits that may be spent without a message. */
   held: number;
-  /** The hits of the last grant, how many of them were spent, and how many of all grants before. */
+  /** The hits of the last grant, how many of them were spent, and how many of all earlier grants were spent. */
   granted: number;
   spent: number;
   spentBefore: number;
@@ -62,9 +62,9 @@ interface Watched {
   used3: number;
   /** The message in flight. */
   asking: LeaseTerms | undefined;
-  /** The most hits that the ledger may hold because of messages without a reply. */
+  /** The maximum number of hits that the ledger may hold because of messages without a reply. */
   unsure: number;
-  /** The held hits are to be given back, not spent. */
+  /** Whether the held hits are to be given back instead of spent. */
   ends: boolean;
   /** The last message had no reply. The next one is sent after `quietUntil`, as after an empty grant. */
   unheard: boolean;
@@ -76,7 +76,7 @@ interface Watched {
 export class LeaseBook {
   readonly #limiter: string;
   readonly #maxCounters: number;
-  /** A counter with no more than one hit in a second, as most are, has only the tick of that hit. */
+  /** A counter with at most one hit in a second, as most counters have, only stores the tick of that hit. */
   readonly #watched = new Map<string, Watched | number>();
   /** Counters with a message in flight, and counters of which the ledger has a record. */
   readonly #listed = new Map<string, Watched>();
@@ -107,14 +107,14 @@ export class LeaseBook {
     return this.#watched.size;
   }
 
-  /** Hits that are or may be held, including those of messages without a reply. */
+  /** The number of hits that are or may be held, including those of messages without a reply. */
   get outstanding(): number {
     let outstanding = 0;
     for (const one of this.#listed.values()) outstanding += outstandingOf(one);
     return outstanding;
   }
 
-  /** The number of counters with a message in flight or with leases to be given back. */
+  /** The number of counters with a message in flight or with leases to give back. */
   get unsettled(): number {
     let unsettled = 0;
     for (const one of this.#listed.values()) if (one.asking !== undefined || isListed(one)) unsettled += 1;
@@ -146,7 +146,7 @@ export class LeaseBook {
     return true;
   }
 
-  /** Whether a message may go along with an op that was just not spent. For most ops this needs no clock. */
+  /** Whether a message may accompany an op that was just not spent. For most ops, this needs no clock. */
   mayAsk(op: Operation): boolean {
     if (op.verb === 'refund') return true;
     const one = this.#found;
@@ -154,8 +154,8 @@ export class LeaseBook {
   }
 
   /**
-   * Returns the message to go along with such an op, or with a refund; undefined if there is nothing to report. A refund never takes
-   * hits that are leased, by any limiter.
+   * Returns the message to send with such an op, or with a refund. Returns undefined if there is nothing to report. A refund never takes
+   * hits that any limiter has leased.
    */
   ask(op: Operation, nowMs: number): LeaseTerms | undefined {
     this.moveTo(nowMs);
@@ -184,7 +184,7 @@ export class LeaseBook {
     return !isQuiet && (held === 0 || limit === op.counter.capacity);
   }
 
-  /** Handles the result of a message. A message that is known to be lost, or that another one followed, has had its result before. */
+  /** Handles the result of a message. If a message is known to be lost, or another one has followed, its result was handled before. */
   answered(key: string, ask: LeaseTerms, error: StoreError | undefined): void {
     const one = this.#listed.get(key);
     if (one === undefined || one.asking !== ask) return;
@@ -229,8 +229,8 @@ export class LeaseBook {
   }
 
   /**
-   * Called once a tick. Returns the messages that give back leases that were idle for a second. If there are many leases, some are left
-   * to the next sweeps, unless `isLast`.
+   * Called once a tick. Returns the messages that give back leases that were idle for a second. If there are many leases, some wait for
+   * the next sweeps, unless `isLast`.
    */
   sweep(nowMs: number, isLast = false): Operation[] {
     this.moveTo(nowMs);
@@ -370,17 +370,17 @@ function end(one: Watched): void {
   one.ends = one.asking !== undefined || isListed(one);
 }
 
-/** Returns the hits of the last second, up to the most that may be leased. */
+/** Returns the hits of the last second, up to the maximum that may be leased. */
 function wanted(one: Watched, op: Operation): number {
   return Math.min(one.used + one.used1 + one.used2 + one.used3, op.counter.maxLease);
 }
 
-/** Returns the most hits that the ledger may still charge to this limiter. */
+/** Returns the maximum number of hits that the ledger may still charge to this limiter. */
 function outstandingOf({ granted, spent, unsure }: Watched): number {
   return Math.max(granted - spent, unsure);
 }
 
-/** Whether, as far as is known here, the ledger has a record of this limiter. */
+/** Whether the ledger has a record of this limiter, as far as is known here. */
 function isListed({ granted, unsure }: Watched): boolean {
   return granted > 0 || unsure > 0;
 }

@@ -4,7 +4,7 @@ import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../sto
 import { LeaseBook, tickMs } from './lease-book.ts';
 
 export interface LeaseStoreOptions {
-  /** Passes `Operation.lease` on to the counters, or leaves it unanswered. */
+  /** Passes `Operation.lease` to the counters, or leaves it unanswered. */
   store: Store;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
@@ -14,14 +14,14 @@ export interface LeaseStoreOptions {
   maxCounters: number;
 }
 
-/** The most leases that one request gives back. Several requests run at the same time. */
+/** The maximum number of leases that one request gives back. Several requests run at the same time. */
 const returnsPerRequest = 128;
-/** The time that `close` waits for leases to be given back. */
+/** How long `close` waits for leases to be given back. */
 export const lastReturnsMs = 1_000;
 
 /**
- * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers is answered
- * at once, even if the store is unavailable.
+ * Counts hits of busy counters with leases from a store (`LeaseBook`), and all others directly in that store. A hit that a lease covers
+ * is answered at once, even if the store is unavailable.
  */
 export class LeaseStore extends StoreDecorator {
   readonly #options: LeaseStoreOptions;
@@ -94,7 +94,7 @@ export class LeaseStore extends StoreDecorator {
     });
   }
 
-  /** Whether a message goes along with an op that was not spent. */
+  /** Whether a message accompanies an op that was not spent. */
   #ask(op: Operation): boolean {
     if (!this.#book.mayAsk(op)) return false;
     op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
@@ -107,7 +107,7 @@ export class LeaseStore extends StoreDecorator {
     this.#endSweeps = timers.every(tickMs, () => this.#sweep());
   }
 
-  /** Ends all leases, because the rules that they were taken by ended. */
+  /** Ends all leases, because the rules with which they were taken are no longer in force. */
   endAll(): void {
     this.#book.endAll();
     this.#sweep();
@@ -125,7 +125,7 @@ export class LeaseStore extends StoreDecorator {
     this.endAll();
   }
 
-  /** Gives back unspent hits first, if the store takes them soon. */
+  /** Gives back unspent hits first, if the store accepts them soon. */
   override async close(): Promise<void> {
     this.stop();
     if (this.#book.unsettled > 0) {

@@ -21,7 +21,7 @@ export function thread({ settings, clock, timers, registry }: ThreadContext<Leas
       return leases;
     },
     storeRejectsScripts: () => leases?.stop(),
-    // Leases end with the rules that they were taken by.
+    // Leases end with the rules with which they were taken.
     observes: { onPlansEnded: () => leases?.endAll() },
     forget: (keys) => (keys === undefined ? leases?.endAll() : leases?.cancel(keys)),
   };

@@ -6,7 +6,7 @@ import { type Entry, type Limit, unitName } from '../../rules/model.ts';
 import { windowSeconds } from '../../rules/window.ts';
 import { boundedText } from '../capabilities/bounded-text.ts';
 
-/** A rejected hit as far as it is remembered. */
+/** The part of a rejected hit that is remembered. */
 export interface OverLimitHit {
   /** The counter of the limit that rejected the request. */
   readonly counter: {
@@ -35,7 +35,7 @@ export interface OverLimitRow {
   /** The rule. Null for a limit that belongs to no rule. */
   readonly rule: string | null;
   readonly limitName: string;
-  /** The entries. Null if they are too many to be stored. */
+  /** The entries. Null if they are too large to store. */
   readonly entries: readonly Entry[] | null;
   readonly used: number;
   readonly limit: number;
@@ -45,9 +45,9 @@ export interface OverLimitRow {
   /** More fields of the limit. */
   readonly more: OptionalLimitFields;
   readonly override: string | null;
-  /** The override rejects all, whatever is used. */
+  /** Whether an override rejects all hits, regardless of use. */
   readonly blocked?: true;
-  /** The version of the rules that rejected the request. Null if too many versions followed since. */
+  /** The version of the rules that rejected the request. Null if too many versions have followed since. */
   readonly rulesVersion: string | null;
   readonly count: number;
   /** The id of the last request. Null if its call had none. */
@@ -92,8 +92,8 @@ const idBytes = 2 * (16 + idCharacters + 8);
 const textBytes = overLimitRowBytes - numberBytes - idBytes;
 
 /**
- * Chosen: the divisor that gives the share of rows that may be new within a second, so that a flood of made-up values leaves rows
- * of earlier seconds.
+ * Chosen: the divisor that determines the share of rows that may be new within a second, so that a flood of made-up values leaves rows of
+ * earlier seconds.
  */
 const newPart = 8;
 const fewestNew = 16;
@@ -159,7 +159,7 @@ export class OverLimitMemory {
     return Math.min(this.#last, this.#kept);
   }
 
-  /** The most that it ever takes. */
+  /** The maximum memory that it takes. */
   get bytes(): number {
     const arrays = [this.#serials, this.#seconds, this.#counts, this.#used, this.#limits, this.#windows];
     const more = [this.#versions, this.#domains, this.#lengths, this.#texts];
@@ -192,8 +192,7 @@ export class OverLimitMemory {
   }
 
   /**
-   * Returns the second of a hit. Reading the system's clock takes half as long as all other work here, and the hit mostly has the
-   * time.
+   * Returns the second of a hit. Reading the system's clock takes half as long as all other work here, and the hit usually has the time.
    */
   #secondOf({ windowEndSeconds, secondsToReset }: OverLimitHit): number {
     if (windowEndSeconds !== 0) return windowEndSeconds - secondsToReset;
@@ -328,7 +327,7 @@ export class OverLimitMemory {
   }
 }
 
-/** A copy of the beginning: a part of a string would keep the whole of it in memory. */
+/** Copies the beginning, because a substring would keep the whole string in memory. */
 function boundedId(id: string | undefined): string | undefined {
   if (id === undefined || id.length <= idCharacters) return id;
   return Buffer.from(id.slice(0, idCharacters), 'latin1').toString('latin1');
@@ -345,7 +344,7 @@ type RowTexts = [
   more?: OptionalLimitFields,
 ];
 
-/** A longer value is kept as its beginning and a fingerprint, as `/top` keeps it, and so it is asked for, too. */
+/** A longer value is stored as its beginning and a fingerprint, in the same form as in `/top`. Searches use this form, too. */
 function isSame(asked: Entry, kept: Entry): boolean {
   if (asked.key !== kept.key) return false;
   return asked.value === kept.value || boundedText(asked.value, longestValue) === kept.value;
@@ -377,7 +376,7 @@ function rowText({ rule, limit, override, key }: OverLimitHit['counter'], entrie
   return Buffer.byteLength(text) <= textBytes ? text : JSON.stringify(['', '', '', '', '', null]);
 }
 
-/** Returns one row in the words of the admin API. */
+/** Returns a row with the field names of the admin API. */
 export function overLimitJson(refusal: OverLimitRow, limiter: string): Record<string, unknown> {
   const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
   const { calendar, ...others } = more;

@@ -46,7 +46,7 @@ export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[]
         let found = await find(question);
         const domains = [...new Set(found.flatMap((one) => one.domains))];
         const readable = domains.filter((one) => call.actor.mayRead(one));
-        // Rows of other domains must not push rows out of the answer, and are not counted in it.
+        // Rows of other domains must not displace rows in the answer, and are not counted in it.
         if (readable.length < domains.length) found = await find({ ...question, domains: readable });
         const rows = joined(found.flatMap((one) => one.rows));
         const since = found.flatMap((one) => one.since ?? []);
@@ -62,7 +62,7 @@ export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[]
   ];
 }
 
-/** Joins rows to one for each counter and second, over all threads. The newest come first. */
+/** Joins rows to one for each counter and second, across all threads. The newest rows come first. */
 export function joined(rows: readonly OverLimitRow[]): OverLimitRow[] {
   const found = new Map<string, OverLimitRow>();
   for (const row of rows) {
@@ -89,7 +89,7 @@ function rowsWanted({ query }: ApiCall): number {
   throw new ApiProblem(400, `limit is a whole number from 1 to ${maxRows}, not ${shown(text)}`);
 }
 
-/** A row is of a whole second. */
+/** A row covers a whole second. */
 function secondOf({ query }: ApiCall, name: string): number | undefined {
   const text = query.get(name);
   if (text === null || text === '') return undefined;

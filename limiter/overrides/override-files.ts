@@ -43,7 +43,7 @@ export class OverrideFiles {
     return this.#wasLastRejected;
   }
 
-  /** The first ones are in force before anything is decided. */
+  /** The first files are in force before any decision is made. */
   start(): void {
     this.#seen = this.#look();
     if (this.#seen !== '') this.#load();
@@ -60,7 +60,7 @@ export class OverrideFiles {
     if (this.#seen === before && this.#seen !== this.#read) this.#load();
   }
 
-  /** Returns a text that distinguishes states of the files. Empty if there are none. */
+  /** Returns a text that distinguishes states of the files. Empty if there are no files. */
   #look(): string {
     const { directory } = this.#options;
     if (!existsSync(directory)) return '';

@@ -79,7 +79,7 @@ function list({ inForce, storeAdmin, clock }: OverrideParts, { query, actor }: A
     storeAdmin.kind === 'memcache'
       ? ['BACKEND_TYPE=memcache stores no overrides: the list shows only overrides of files and objects']
       : [];
-  // Stores return them in no order.
+  // Stores return overrides in no particular order.
   return { lines: listLines({ inForce, clock }, shownOnes.toSorted(byAge), notes) };
 }
 
@@ -117,7 +117,7 @@ async function create(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   return { status: 201, body: reported(parts, call, override, '') };
 }
 
-/** The same id again is the same grant. */
+/** The same id again means the same grant. */
 function once(parts: OverrideParts, asked: Override, there: Override): ApiAnswer {
   if (effectWords(asked.effect) !== effectWords(there.effect))
     throw new ApiProblem(
@@ -180,7 +180,9 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   return { body: { removed: Array.from(gone, (one) => texts.get(one)) } };
 }
 
-/** Returns the text for an absent override. There can be many grants for the same entries, so entries alone do not identify one. */
+/**
+ * Returns the text for an absent override. There can be several grants for the same entries, so entries alone do not identify a grant.
+ */
 function absenceText(
   parts: OverrideParts,
   { id, domain, entries }: { id: string | undefined; domain: string | undefined; entries: Override['match'] },

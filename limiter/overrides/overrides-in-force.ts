@@ -21,7 +21,7 @@ import { unknownDomainWords } from '../../rules/rule-error.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 
-/** The methods of the rules in force that are needed here. */
+/** The methods of the rules in force that are used here. */
 export type OverriddenRules = RuleMatcher & Pick<RuleTable, 'rulesAlong'>;
 
 export interface OverridesInForceOptions {
@@ -33,7 +33,7 @@ export interface OverridesInForceOptions {
   timers: Timers;
 }
 
-/** Chosen: ends and arrivals that no caller waits for become one change if they follow each other faster. */
+/** Chosen: ends and arrivals that no caller waits for are combined into one change if they follow each other faster. */
 const minGapMs = 100;
 /** The longest wait of a timer. */
 const maxWaitMs = 2 ** 31 - 1;
@@ -41,7 +41,7 @@ const maxWaitMs = 2 ** 31 - 1;
 export class OverridesInForce {
   readonly #options: OverridesInForceOptions;
   readonly #bySource = new Map<Override['source'], readonly Override[]>();
-  /** The text of an override's place, because computing it takes long. */
+  /** The text of an override's place, which is stored because computing it takes long. */
   readonly #places = new WeakMap<Override, string>();
   #winning: readonly Override[] = [];
   #conflicts = new Map<Override, Override>();
@@ -50,7 +50,7 @@ export class OverridesInForce {
   /** A change that has not begun. */
   #next: Promise<void> | undefined;
   #callOff = (): void => {};
-  /** A change that is to begin later. */
+  /** A change that will begin later. */
   #later: { callOff: () => void } | undefined;
   #decidedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
@@ -75,7 +75,7 @@ export class OverridesInForce {
     return this.#settle();
   }
 
-  /** Does the same as `use`, but no caller waits for it: the first change applies at once, and then one every `minGapMs`. */
+  /** Does the same as `use`, but no caller waits for it: the first change applies at once, and further changes every `minGapMs`. */
   useSoon(source: Override['source'], overrides: readonly Override[]): void {
     this.#bySource.set(source, overrides);
     const waitMs = this.#decidedAtMs + minGapMs - this.#options.clock.monotonicMs();
@@ -87,7 +87,7 @@ export class OverridesInForce {
     return [...this.#bySource.values()].flat();
   }
 
-  /** The one that holds a place, whatever it came by. */
+  /** Returns the override that holds a place, regardless of its source. */
   holderOf(override: Override): Override | undefined {
     const place = overridePlace(override);
     const nowMs = this.#options.clock.nowMs();
@@ -106,7 +106,7 @@ export class OverridesInForce {
     return { ...this.#standingOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
   }
 
-  /** `limits`: the limits that it replaces by these rules. */
+  /** `limits`: the limits that it replaces, according to these rules. */
   #standingOf(
     override: Override,
     rules: OverriddenRules | undefined,
@@ -135,7 +135,7 @@ export class OverridesInForce {
     this.#later?.callOff();
   }
 
-  /** Applies one change at a time. Changes that arrive meanwhile become the next one. */
+  /** Applies one change at a time. Changes that arrive meanwhile become the next change. */
   #settle(): Promise<void> {
     this.#next ??= this.#last
       .catch(() => {})
@@ -164,7 +164,7 @@ export class OverridesInForce {
     }
     const overrides = [...holders.values()];
     this.#wake(nowMs);
-    // The threads know about overrides that only ended.
+    // The threads already know which overrides have only ended.
     const known = new Set(this.#winning);
     const isNews = overrides.some((one) => !known.has(one)) || this.#hasLost(holders, nowMs);
     this.#winning = overrides;
@@ -214,8 +214,8 @@ function unmatchedWords({ domain, match }: Override, rules: OverriddenRules): st
 }
 
 /**
- * Returns why an override has no effect with these rules. Undefined if it has one, and for patterns, whose matches are unknown.
- * `limits`: the limits of the rule that matches it.
+ * Returns the reason why an override has no effect with these rules. Undefined if it has an effect, and for patterns, whose matches are
+ * unknown. `limits`: the limits of the rule that matches it.
  */
 export function ruleProblem(
   override: Override,

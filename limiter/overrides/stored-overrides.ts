@@ -15,7 +15,7 @@ export interface StoredOverridesOptions {
   storeAdmin: StoreAdmin;
   /** Settles when the overrides are in force in this limiter. `soon`: no caller waits for it. */
   use(overrides: readonly Override[], when: 'now' | 'soon'): Promise<void>;
-  /** The store came back without them, and has so many again. */
+  /** The store came back without its overrides, and now has this number of them again. */
   onGivenBack(overrides: number): void;
   clock: Clock;
   timers: Timers;
@@ -54,7 +54,7 @@ export class StoredOverrides {
   #records = new Map<string, StoredOverrideRecord>();
   #overrides: readonly Override[] = [];
   #revision: string | undefined;
-  /** The name of the store that they are of; undefined: none were kept yet. */
+  /** The name of the store that they belong to. Undefined: none were stored yet. */
   #store: string | undefined;
   #looks = 0;
   #reading: Promise<void> | undefined;
@@ -100,7 +100,7 @@ export class StoredOverrides {
   }
 
   /**
-   * Writes an override. Resolves with false if another one is at its place, or if it is not the one to replace. Otherwise the
+   * Writes an override. Resolves to false if another override is at its place, or if it is not the one to replace. Otherwise, the
    * override is in force in this limiter when it settles.
    */
   async put(override: Override, when: 'always' | 'absent' | { is: string }): Promise<boolean> {
@@ -281,7 +281,7 @@ export class StoredOverrides {
     else used.catch(() => {});
   }
 
-  /** Writes the records again to a store that has lost them, such as a store without persistence after a restart. */
+  /** Writes the records again to a store that has lost them, for example a store without persistence after a restart. */
   async #giveBack(): Promise<void> {
     const { storeAdmin, onGivenBack } = this.#options;
     try {

@@ -87,7 +87,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
   };
 }
 
-/** Returns a directory beside the rules and never inside them, because a limiter of another maker would read it as a rule file. */
+/** Returns a directory beside the rules and never inside them, because other limiters would read its files as rule files. */
 function overridesDirectory({ overridesDir, runtimeRoot, runtimeSubdirectory }: OverrideSettings): string {
   return overridesDir === '' ? join(resolve(runtimeRoot), runtimeSubdirectory, 'overrides') : overridesDir;
 }

@@ -74,7 +74,7 @@ const reserveForm: BodyForm<Pick<ReserveRequest, 'amount' | 'ttlMs' | 'id'>> = {
   }),
 };
 
-/** Whether each descriptor has an amount of its own. */
+/** Whether each descriptor has its own amount. */
 function haveAmounts(descriptors: unknown): boolean {
   return Array.isArray(descriptors) && descriptors.every((one) => isObject(one) && 'amount' in one);
 }
@@ -177,7 +177,7 @@ async function answerSettle(
   });
 }
 
-/** The question of a reservation that holds nothing, whatever its caller sends. */
+/** The request about a reservation that holds nothing, regardless of what its caller sends. */
 const ofNothing: BudgetRequest = { domain: '', descriptors: [] };
 
 /** Finds a reservation. For one in a domain that the caller may not use, the answer does not reveal that it exists. */

@@ -56,7 +56,7 @@ interface Planned {
 interface PlanTerms {
   readonly amount: number | undefined;
   readonly ttlMs?: number;
-  /** Whether one amount may be charged to rules of different `hits_unit`. */
+  /** Whether the same amount may be charged to rules of different `hits_unit`. */
   readonly mixesUnits?: boolean;
 }
 
@@ -133,7 +133,7 @@ export class BudgetService implements Budgets {
   ): void {
     const { domain, id, actual, unknown, isUnlimited = false } = question;
     const holdsNothing = isUnlimited || kindOfId(id) === 'nothing';
-    // Without an id, hits are reported: they count like the hits of any other request.
+    // Without an id, hits are reported. They count like the hits of any other request.
     const terms = { amount: actual, mixesUnits: id === '' };
     const planned = holdsNothing ? nothingPlanned : this.#plan(question, terms);
     if ('failure' in planned) {
@@ -158,7 +158,8 @@ export class BudgetService implements Budgets {
   }
 
   /**
-   * Checks the number of descriptors if no limit applies. Then no counter is asked, but the note has the descriptors of the reservation.
+   * Checks the number of descriptors if no limit applies. In this case, no counter is asked, but the note contains the descriptors of the
+   * reservation.
    */
   async #recalledOther({
     id,
@@ -266,7 +267,7 @@ export class BudgetService implements Budgets {
     const nowMs = this.#parts.clock.nowMs();
     const allowed = outcome !== 'refused' && outcome !== 'full';
     const isRepeated = outcome === 'repeated';
-    // A repeated call was counted before. A full counter rejects like a limit.
+    // A repeated call was counted before. A full counter rejects as a limit does.
     if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
     if (outcome === 'full') return fullFailure(call.full, nowMs);
     if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
@@ -313,7 +314,7 @@ export class BudgetService implements Budgets {
   }
 }
 
-/** Returns why an amount cannot be charged to all of its rules, if so. An amount of 0 fits any unit. */
+/** Returns the reason why an amount cannot be charged to all of its rules, if there is one. An amount of 0 fits any unit. */
 function mixedUnitsOf(
   holds: readonly HoldRequest[],
   amounts: BudgetRequest['amounts'],
@@ -354,7 +355,7 @@ function fullFailure(full: ReachedReservationBound | undefined, nowMs: number): 
   return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
 }
 
-/** Returns hits as if they had only been looked at. */
+/** Returns hits as if they had only been read. */
 function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   const copies = hits.map((hit) => copyOperation(hit, hit.verb, 0));
   for (const copy of copies) copy.applied = 0;
@@ -432,7 +433,7 @@ function failureOf(error: StoreError): BudgetFailure {
   return { failure, message: error.textForCallers };
 }
 
-/** Returns a generator of 128 random bits as text. Many are drawn at once, because a draw costs more than its bytes. */
+/** Returns a generator of 128 random bits as text. It generates many at once, because a call costs more than its bytes. */
 function randomIds(): () => string {
   const idBytes = 16;
   const bytes = Buffer.alloc(256 * idBytes);

@@ -5,7 +5,7 @@ import type { Descriptor, Header, OmittedParts } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/operation.ts';
 
-/** The shortest TTL of a reservation; BUDGET_MAX_TTL is the longest. */
+/** The minimum TTL of a reservation. BUDGET_MAX_TTL is the maximum. */
 export const minTtlMs = 1_000;
 
 /** Chosen: the TTL of a reservation that does not specify one. */
@@ -38,15 +38,21 @@ export interface RecalledReservation extends BudgetRequest {
 }
 
 export interface EndReservationRequest extends BudgetRequest {
-  /** The value from `recall`; undefined: it was not asked. */
+  /** The value from `recall`. Undefined: `recall` was not called. */
   readonly isUnlimited?: boolean;
-  /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and the store keeps no record of the call. */
+  /**
+   * Empty: nothing was reserved. In this case, `actual` is charged regardless of the remaining hits, and the store has no record of the
+   * call.
+   */
   readonly id: string;
   /** Undefined: the reserved amount. 0 for a release. */
   readonly actual: number | undefined;
   /** What to do if the id is unknown: charge `actual` once, or only report. */
   readonly unknown: 'charge' | 'report';
-  /** The plans of the reserve, if the caller kept them, because rules may have changed since. Undefined: those of the rules in force. */
+  /**
+   * The plans of the reserve, if the caller has stored them, because rules may have changed since. Undefined: the plans of the rules in
+   * force.
+   */
   readonly plans?: readonly Plan[];
 }
 
@@ -54,7 +60,7 @@ export interface EndReservationRequest extends BudgetRequest {
 export interface BudgetScope {
   /** The index of the descriptor. */
   readonly descriptor: number;
-  /** The path of the rule, as elsewhere in /v1; undefined if the rule hides itself. */
+  /** The path of the rule, as elsewhere in /v1. Undefined if the rule hides its identity. */
   readonly rule: string | undefined;
   readonly limit: Limit;
   /** Whether the rule is in shadow mode; `isQuota`: in quota mode. */
@@ -84,7 +90,7 @@ export interface UnlimitedDescriptor {
   readonly rule: string | undefined;
 }
 
-/** Why there is no answer. The message is for the caller and contains no secrets. */
+/** The reason why there is no answer. The message is for the caller and contains no secrets. */
 export interface BudgetFailure {
   readonly failure: /** The question is invalid. */
     | 'invalid'
@@ -123,10 +129,10 @@ export interface ReserveAnswer {
 
 export interface EndReservationAnswer {
   readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
-  /** The amount of the first budget, if descriptors have amounts of their own. The same applies to `amount`, which had been reserved. */
+  /** The amount of the first budget, if descriptors have their own amounts. This also applies to the reserved `amount`. */
   readonly charged: number;
   readonly amount: number;
-  /** The part of the reservation that a counter no longer held, the largest of all counters; undefined: nothing was lost. */
+  /** The part of the reservation that a counter no longer held, the largest of all counters. Undefined: nothing was lost. */
   readonly lost?: number | undefined;
   readonly scopes: readonly BudgetScope[];
 }

@@ -14,7 +14,7 @@ const firstCharacter = madePrefix.charCodeAt(0);
 const domainHexDigits = 8;
 /** 132 bits, so that different domains have different scopes, even if an attacker chooses the domains. */
 const scopeCharacters = 22;
-/** Chosen: the number of domains whose hashes are kept. */
+/** Chosen: the number of domains whose hashes are stored. */
 const maxDomains = 1_000;
 
 /** Returns the kind of an id: `made` and `nothing` are Weir's own. */
@@ -32,7 +32,7 @@ interface DomainHash {
   readonly scope: string;
 }
 
-/** Makes and scopes ids; hashes each domain once. */
+/** Creates and scopes ids. Hashes each domain once. */
 export class ReservationIds {
   /** Returns 128 random bits as 32 hexadecimal digits. */
   readonly #random: () => string;
@@ -53,7 +53,7 @@ export class ReservationIds {
     return `${nothingPrefix}${hex}.${rest}`;
   }
 
-  /** Returns the id in the store, where equal ids that callers choose in two domains are different. */
+  /** Returns the id for the store, in which equal ids that callers choose in two domains differ. */
   inStore(domain: string, id: string): string {
     return kindOfId(id) === 'made' ? id : this.#hashOf(domain).scope + id;
   }

@@ -35,7 +35,7 @@ export function thread({ settings }: ThreadContext<BudgetSettings>): ThreadPart 
 
 export function main({ threads }: MainContext<BudgetSettings>): MainPart {
   const asked = threads.of<BudgetMessages>();
-  // All threads have the same store, so any one can answer.
+  // All threads have the same store, so any thread can answer.
   const ask = async (question: BudgetRequest): Promise<BudgetsAnswer> =>
     (await asked.askAny('budgets', question)) ?? noThread;
   return { routes: () => budgetRoutes((domain, entries) => ask({ domain, entries })) };

@@ -152,7 +152,7 @@ export function requestLimits(settings: RequestSettings): RequestLimits {
   };
 }
 
-/** Settings for the failure of a store. */
+/** Settings for failures of a store. */
 export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
   storeFailureMode: {
     name: 'STORE_FAILURE_MODE',

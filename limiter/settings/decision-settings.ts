@@ -161,7 +161,7 @@ export const headerSettings = {
 
 type HeaderSettings = SettingsOf<typeof headerSettings>;
 
-/** Reports names that two of the configured headers share: it depends on the proxy which of the two arrives. */
+/** Reports names that two of the configured headers share. The proxy would determine which of the two arrives. */
 export function doubleHeaders(settings: HeaderSettings): string[] {
   const { limitResponseHeadersEnabled, limitResponseHeadersStyle: style, responseRuleIdentity } = settings;
   const hasIdentity = responseRuleIdentity === 'header' || responseRuleIdentity === 'both';

@@ -39,7 +39,7 @@ interface ColonPairs {
   /** The beginning of error messages. */
   refusal: string;
   problemOf(name: string, value: string): string | undefined;
-  /** Returns undefined to leave the pair out. */
+  /** Returns undefined to omit the pair. */
   kept(name: string, value: string): Pairs[number] | undefined;
 }
 
@@ -66,7 +66,7 @@ function colonPairs({ refusal, problemOf, kept }: ColonPairs): SettingKind<Pairs
   };
 }
 
-/** Free names and values, separated by the first `=`. As in envoyproxy/ratelimit, parts without `=` are left out. */
+/** Free names and values, separated by the first `=`. As in envoyproxy/ratelimit, parts without `=` are ignored. */
 export function metadataPairs(): SettingKind<Pairs> {
   return {
     expected: 'name=value,name2=value2',

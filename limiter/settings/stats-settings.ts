@@ -30,7 +30,7 @@ const toReceiver: readonly SettingNeed[] = [
   { ...toStatsd, or: { name: 'USE_DOG_STATSD', is: [true] } },
 ];
 
-/** A boolean that may be unset, with a meaning of its own. */
+/** A boolean that may be unset, which has its own meaning. */
 function optionalBool(): SettingKind<boolean | undefined> {
   const { expected, brief, schema } = bool();
   return { expected, brief, schema, format: (value) => (value === undefined ? 'unset' : String(value)) };
@@ -151,7 +151,7 @@ export function statsSettingsProblems(settings: Choice): SettingsError[] {
   ];
 }
 
-/** A path that needs no redirect. */
+/** A path that requires no redirect. */
 function urlPath(): SettingKind<string> {
   const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
   const isClean = (value: string): boolean =>

@@ -1,5 +1,5 @@
 /**
- * The abilities that the store of these settings lacks permanently. Limiters and `weir check` reject rules that need them, and calls
+ * The capabilities that the store of these settings lacks permanently. Limiters and `weir check` reject rules that need them, and calls
  * that need them get the reason. Rejections that depend on the server, such as the rights of a user, are errors of the operation instead.
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
@@ -35,7 +35,7 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
   };
 }
 
-/** The abilities that rules may use: those of the limiter's store, reduced by its other settings. */
+/** The capabilities that rules may use: those of the limiter's store, reduced by its other settings. */
 export function ruleSupport(
   settings: StoreSettings & Pick<LimiterSettings, 'storeFailureMode' | 'useCalendarMonthRateLimit'>,
 ): RuleSupport {
@@ -89,7 +89,7 @@ function clusterReason({
   );
 }
 
-/** Returns the settings with the store of a program that is configured by code; undefined: memory. */
+/** Returns the settings with the store of a program that is configured by code. Undefined: memory. */
 export function withStore(
   settings: LimiterSettings,
   place: RedisPlace | undefined,

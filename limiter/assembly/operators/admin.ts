@@ -1,4 +1,4 @@
-/** The admin API of the debug listener: who may use it, and the reports of every change made with it. */
+/** The admin API of the debug listener: its access rules, and the reports of every change made with it. */
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
@@ -75,7 +75,7 @@ function callerOf(
   };
 }
 
-/** Chosen: the longest text of a value, such as a list of counters. */
+/** Chosen: the maximum length of a value's text, such as a list of counters. */
 const longestText = 1_000;
 
 function changeFields({

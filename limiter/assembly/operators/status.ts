@@ -85,8 +85,8 @@ export function openStatus(
 }
 
 /**
- * The state of the store. The time since which the breaker is open is only as exact as the questions are frequent. Health is less
- * precise: it follows a store only if that is configured.
+ * The state of the store. The time since which the breaker is open is only as exact as the requests are frequent. Health is less precise,
+ * because it follows a store only if that is configured.
  */
 function storeStatus({ settings, registry, clock }: LimiterContext): () => Record<string, unknown> {
   let openSinceMs: number | undefined;
@@ -112,7 +112,7 @@ function storeStatus({ settings, registry, clock }: LimiterContext): () => Recor
   };
 }
 
-/** Chosen: a line of a terminal or two. */
+/** Chosen: one or two lines of a terminal. */
 const longestErrorText = 300;
 
 /** Returns the first line of an error. */
@@ -122,7 +122,7 @@ function errorJson(error: RuleError | undefined): object | null {
   return { source, line, column, text: text.split('\n', 1)[0]!.slice(0, longestErrorText) };
 }
 
-/** Null for a sink that does not count them, because it is scraped or there is none. */
+/** Null for a sink that does not count lines, because it is scraped, or if there is no sink. */
 function droppedLines({ settings, registry }: LimiterContext): number | null {
   return registry.valueNamed(`ratelimit.${sinkOf(settings)}.lines_dropped`) ?? null;
 }

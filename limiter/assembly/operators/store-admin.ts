@@ -1,4 +1,4 @@
-/** Opens the process's access for operators to the store that the settings name: once, in the main thread. */
+/** Opens the store that the settings name for operators: once per process, in the main thread. */
 import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../../process/files/package-file.ts';
 import { Heartbeats, type LimiterName } from '../../operate/heartbeats.ts';
@@ -57,7 +57,7 @@ export function openPeers(
     heartbeats,
     start: () => {
       resets.start();
-      // With memory there is no other limiter, and memcache has no records.
+      // With a memory store, there is no other limiter. memcache has no records.
       if (storeAdmin.kind === 'redis') heartbeats.start();
     },
     close: () => {
@@ -81,7 +81,7 @@ export function openStoreAdmin(
     const { store, connect } = openMemcache(
       {
         ...context,
-        // No decisions are made here, so these are no statistics of the store.
+        // No decisions are made here, so these statistics do not count for the store.
         registry: new StatsRegistry(),
         settings: { ...settings, isStoreFailureModeSet: true, memcacheMaxIdleConns: 1 },
       },

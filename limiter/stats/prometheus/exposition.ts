@@ -97,7 +97,7 @@ export class MetricFamilies {
     return family;
   }
 
-  /** Forgets a name without series. Not allowed while an answer is written. */
+  /** Drops a name without series. Not allowed while an answer is written. */
   release(family: MetricFamily): void {
     if (family.values.size === 0 && family.observers.size === 0) this.#families.delete(family.name);
   }

@@ -31,8 +31,8 @@ export class GlobMatcher {
   readonly #mostSpecific: boolean;
 
   /**
-   * Rules are numbered by their order. With `mostSpecific`, the same text wins over `*`, from left to right; otherwise the first rule
-   * wins.
+   * Rules are numbered by their order. With `mostSpecific`, equal text takes precedence over `*`, from left to right; otherwise, the
+   * first rule does.
    */
   constructor(options: { mostSpecific: boolean }) {
     this.#mostSpecific = options.mostSpecific;
@@ -98,8 +98,8 @@ function firstOf(node: Node, segments: readonly string[], depth: number, limit: 
 }
 
 /**
- * Returns a text with which every match of an expression ends, if that is obvious. Comparing it costs a hundredth of the expression.
- * Returns an empty text if nothing is certain.
+ * Returns a text with which every match of an expression ends, if this is obvious. Comparing it takes a hundredth of the time of the
+ * expression. Returns an empty text if nothing is certain.
  */
 export function literalEnd(expression: string): string {
   // Alternatives, flags, quotes and escapes of other characters may change the meaning of the text.

@@ -41,11 +41,11 @@ export interface MappingRule {
   /** A template that may refer to the match, like the values of labels. */
   readonly name: string;
   readonly labels: readonly (readonly [name: string, value: string])[];
-  /** Whether EXTRA_TAGS win over `labels` of the same name. */
+  /** Whether EXTRA_TAGS take precedence over `labels` of the same name. */
   readonly honorLabels: boolean;
   readonly help: string | undefined;
   readonly scale: number;
-  /** A series that does not change for this time is left out; 0: never. */
+  /** A series that does not change for this time is omitted; 0: never. */
   readonly ttlMs: number;
   /** The storage of timers. */
   readonly observer: ObserverOptions;

@@ -1,4 +1,4 @@
-/** The series of a scrape: the state of a line of each kind. */
+/** The series of a scrape: each kind of line with its state. */
 
 import type { HistogramOptions, ObserverOptions, SummaryOptions } from './mapping-rules.ts';
 import { valueText } from './metric-text.ts';

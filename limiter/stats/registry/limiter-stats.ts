@@ -36,7 +36,7 @@ export interface LimiterStats {
 
 /** Loads of rule files. */
 export interface RuntimeStats {
-  /** Called for each attempt to read them, whatever the result. */
+  /** Called for each attempt to read them, regardless of the result. */
   loadAttempt(): void;
   /** Called when they could not be read. */
   loadFailure(): void;
@@ -143,9 +143,8 @@ function countingIn(registry: StatsRegistry): (name: string) => () => void {
 }
 
 /**
- * Returns a function to call when a connection or handshake is rejected, or a connection is ended against the peer's will: for gRPC
- * callers (`ratelimit_server.http2`) or any HTTP listener. Every reason appears from the start, and with `open` also the number of
- * connections.
+ * Returns a function to call when a connection or handshake is rejected, or a connection is ended by the server: for gRPC callers
+ * (`ratelimit_server.http2`) or any HTTP listener. Every reason appears from the start, and with `open` also the number of connections.
  */
 export function createRejectionStats<Reason extends string>(
   registry: StatsRegistry,
@@ -168,7 +167,7 @@ export function registerConnectionMemoryStats(
   registry.gaugePart('ratelimit.connections.held_bytes', () => connectionMemory.bytes);
 }
 
-/** Returns a function to call for every request of a path, whatever its result. */
+/** Returns a function to call for every request of a path, regardless of its result. */
 export function createHttpStats(
   registry: StatsRegistry,
 ): Record<'onJsonRequest' | 'onApiRequest', () => void> {
@@ -277,7 +276,7 @@ export function registerBreakerStats(
   name: string,
   store: {
     readonly phase: string;
-    /** Whether it can reach a server. It may be false although no request failed since. */
+    /** Whether it can reach a server. It may be false although no request has failed since. */
     readonly connected: boolean;
     readonly waiting: number;
     readonly opened: number;
@@ -306,13 +305,13 @@ export function registerLocalFallbackStats(
   registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
 }
 
-/** Worker threads of LIMITER_WORKERS: how many serve callers, and how often one ended without being asked to. */
+/** Worker threads of LIMITER_WORKERS: the number that serves callers, and how often a thread ended unexpectedly. */
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
   return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
 }
 
-/** The program, and metrics made of values of requests. */
+/** The program, and metrics whose names contain values of requests. */
 export function registerProcessStats(
   registry: StatsRegistry,
   program: { version: string; node: string; backend: string; failureMode: string },

@@ -11,7 +11,7 @@ export const noTags: Tags = [];
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const tagsUnsafe = /[.:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** Returns tags in the order of their keys, without those that have no key or value. If a key occurs twice, the later one stays. */
+/** Returns tags in the order of their keys, without tags that have no key or value. If a key occurs twice, the later tag stays. */
 export function orderedTags(...lists: Tags[]): Tags {
   const byKey = new Map<string, string>();
   for (const tags of lists) {
@@ -27,14 +27,14 @@ export function tagsSuffix(tags: Tags): string {
   return tags.map(([key, value]) => `.__${key}=${value.replace(tagsUnsafe, '_')}`).join('');
 }
 
-/** The memory for one metric beside its name: map entries, the slots and their last flushed values. */
+/** The memory for a metric in addition to its name: map entries, the slots and their last flushed values. */
 const bytesPerName = 320;
 /** A number of characters. Longer names would burden every receiver of statistics. */
 export const maxNameLength = 4096;
 
 /**
- * Bounds the memory of metrics whose names come from requests. The Go service keeps every name forever. Counts two bytes a character, as
- * if no name were Latin-1.
+ * Bounds the memory of metrics whose names come from requests. The Go service stores every name forever. Counts two bytes per character,
+ * as if no name were Latin-1.
  */
 export class NameBudget {
   #bytesLeft: number;
@@ -43,7 +43,7 @@ export class NameBudget {
     this.#bytesLeft = maxBytes;
   }
 
-  /** Returns false if the name is too long or no longer fits. It must not be kept then. */
+  /** Returns false if the name is too long or no longer fits. It must not be stored then. */
   take(name: string): boolean {
     if (name.length > maxNameLength) return false;
     const cost = costOf(name);

@@ -59,7 +59,7 @@ class DetailedMetrics {
     this.#used(metric as Member);
   }
 
-  /** Removes and returns the metric that was idle longest; undefined if each was used in this period. */
+  /** Removes and returns the metric that was idle longest. Returns undefined if each was used in this period. */
   takeIdle(): RuleMetric | undefined {
     const oldest = this.#ends.after;
     if (oldest === this.#ends || oldest.lastUse >= this.period) return undefined;
@@ -67,7 +67,7 @@ class DetailedMetrics {
     return oldest;
   }
 
-  /** Removes and returns a metric, whatever its last use. */
+  /** Removes and returns a metric, regardless of its last use. */
   take(name: string): RuleMetric | undefined {
     const member = this.#byName.get(name);
     if (member !== undefined) this.#remove(member);
@@ -189,7 +189,9 @@ export class RuleMetrics {
     return metric;
   }
 
-  /** Makes a metric permanent if a rule has the name of a metric made of values of requests: both are one series. */
+  /**
+   * Makes a metric permanent if a rule has the name of a metric whose name contains values of requests, because both are the same series.
+   */
   #promoted(name: string): RuleMetric | undefined {
     const metric = this.detailed.take(name);
     if (metric === undefined) return undefined;

@@ -5,7 +5,7 @@ import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 import { UdpConnection } from './udp-connection.ts';
 
-/** Lines of slots. Names on the wire cost regular expressions, so they are kept as long as a slot has the same name. */
+/** Lines of slots. Names on the wire require regular expressions, so they are stored as long as a slot has the same name. */
 export function dogStatsdSlots(source: StatsSource, mogrifiers: Mogrifiers): SlotLines {
   const parts: (LineParts | undefined)[] = [];
   const partsOf = (slot: number): LineParts => {
@@ -37,7 +37,7 @@ const mogrifyingPerTurn = 2_000_000;
 const turnsToReject = 2;
 
 /**
- * Sends statistics to a dogstatsd receiver like the Go service: at every flush the differences of the counters and all gauges, and
+ * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all gauges, and
  * timers when they are recorded, each with its tags. It never waits or blocks. While no receiver is known to listen, differences of
  * counters stay in the registry, and timers are dropped and counted.
  */

@@ -1,11 +1,11 @@
-/** The common part of sinks that send the differences of counters: the last values sent, and the times of flushes. */
+/** Shared by sinks that send the differences of counters: the last values sent, and the times of flushes. */
 import { inTime, type Timers } from '../../../process/time/clock.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
 
 /** How a sink writes a slot: the value of a gauge, or the difference of a counter. */
 interface LineForm {
   line(slot: number, value: number): string;
-  /** Called when the slot has another name than before. */
+  /** Called when the slot's name has changed. */
   begin?(slot: number): void;
 }
 
@@ -21,7 +21,7 @@ export class SlotLines {
     this.#form = form;
   }
 
-  /** Returns the line to send for a slot now; undefined if there is nothing to report, such as for an unchanged counter. */
+  /** Returns the line to send for a slot now. Returns undefined if there is nothing to report, for example for an unchanged counter. */
   lineOf(slot: number): string | undefined {
     const generation = this.#source.generationOf(slot);
     if (generation === 0) return undefined;
@@ -66,7 +66,7 @@ export interface ReceiverSinkOptions extends FlushingSinkOptions {
   port: number;
   listener?: {
     up(): void;
-    /** Called once an outage. With UDP, outages are noticed only in part. */
+    /** Called once per outage. With UDP, outages are noticed only in part. */
     down(reason: string): void;
   };
 }

@@ -4,7 +4,7 @@
 export const datagramBytes = 1432;
 /** The buffer size of the Go service's statsd client. */
 const defaultChunkBytes = 64 * 1024;
-/** The most UTF-8 bytes of one UTF-16 unit. */
+/** The maximum number of UTF-8 bytes of a UTF-16 unit. */
 const maxBytesPerUnit = 3;
 const newline = 0x0a;
 
@@ -16,13 +16,13 @@ export class LineQueue {
   #openBytes = 0;
   #bytes = 0;
 
-  /** A line longer than a chunk has a chunk of its own. */
+  /** A line that is longer than a chunk becomes a separate chunk. */
   constructor(maxBytes: number, chunkBytes = defaultChunkBytes) {
     this.#maxBytes = maxBytes;
     this.#chunkBytes = chunkBytes;
   }
 
-  /** The bytes that wait. */
+  /** The number of waiting bytes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -32,7 +32,7 @@ export class LineQueue {
     return this.#full.length > 0;
   }
 
-  /** `line` ends in a newline. Returns false, and keeps nothing, if it does not fit. */
+  /** `line` ends in a newline. Returns false, and stores nothing, if it does not fit. */
   append(line: string): boolean {
     const max = line.length * maxBytesPerUnit;
     if (this.#bytes + max > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
@@ -80,7 +80,7 @@ export class LineQueue {
   }
 }
 
-/** Gathers lines into datagrams. Newlines separate them, so that the last one of a datagram has none. */
+/** Gathers lines into datagrams. Newlines separate them, so the last line of a datagram has none. */
 export class DatagramLines {
   readonly #queue = new LineQueue(Number.POSITIVE_INFINITY, datagramBytes + 1);
   readonly #send: (datagram: Uint8Array) => void;

@@ -138,7 +138,7 @@ function decimals(value: number): string {
 // Writes to a file descriptor outside of the event loop, one piece at a time. process.stdout would block the whole process while the pipe
 // behind it is full.
 
-/** The part of a stream that the sink needs. It emits `drain` when it can take more. */
+/** The part of a stream that the sink needs. It emits `drain` when it can accept more. */
 export interface OutputStream extends EventEmitter {
   /** Returns false if the stream should get no more for now. */
   write(text: string): boolean;
@@ -194,7 +194,7 @@ export class DescriptorOutput extends EventEmitter implements OutputStream {
         setTimeout(() => this.#writeBytes(bytes), retryMs);
         return;
       }
-      // No output from now on will ever be read.
+      // No later output will ever be read.
       if (error) this.#isBroken = true;
       if (this.#isBroken) this.#waiting = '';
       if (error || written === bytes.length) this.#writeWaiting();

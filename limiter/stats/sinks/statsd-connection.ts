@@ -20,7 +20,7 @@ export const reconnectDelayMs = 3000;
 
 /** A connection to a receiver. */
 export interface StatsdTransport {
-  /** Whether it can take a chunk now. */
+  /** Whether it can accept a chunk now. */
   readonly idle: boolean;
   readonly connected: boolean;
   /** Dials unless connected, dialing or closed. */
@@ -76,7 +76,7 @@ export class StatsdConnection implements StatsdTransport {
     socket.on('connect', () => this.#connected(socket));
     socket.on('error', (error) => this.#lost(socket, error.message || String(error)));
     socket.on('close', () => this.#lost(socket, 'closed by the receiver'));
-    // A statsd receiver sends nothing. Data that it sends nevertheless must not fill up memory.
+    // A statsd receiver sends nothing. If it does send data, the data must not fill up memory.
     socket.resume();
   }
 

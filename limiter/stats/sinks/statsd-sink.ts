@@ -1,7 +1,7 @@
 /**
- * Sends the registry to a statsd receiver like the Go service: at every flush the differences of the counters (`|c`, except 0) and all
- * gauges (`|g`), and timers (`|ms`) when they are recorded. It never waits or blocks. While the receiver is unavailable, differences
- * stay in the registry and are sent later; timers are kept up to a bound, then dropped and counted. With UDP, a missing receiver is not
+ * Sends the registry to a statsd receiver as the Go service does: at every flush the differences of the counters (`|c`, except 0) and all
+ * gauges (`|g`), and timers (`|ms`) when they are recorded. It never waits or blocks. While the receiver is unavailable, differences stay
+ * in the registry and are sent later; timers are kept up to a bound, then dropped and counted. With UDP, a missing receiver is not
  * noticed.
  */
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
@@ -13,7 +13,7 @@ import { UdpConnection } from './udp-connection.ts';
 export interface StatsdSinkOptions extends ReceiverSinkOptions {
   /** Defaults to tcp. With UDP, data that is sent while the receiver is unavailable is lost. */
   protocol?: 'tcp' | 'udp';
-  /** The bytes kept while the receiver is unavailable. Defaults to 4 MiB, as in the Go service. */
+  /** The number of bytes that are stored while the receiver is unavailable. Defaults to 4 MiB, as in the Go service. */
   maxQueuedBytes?: number;
 }
 

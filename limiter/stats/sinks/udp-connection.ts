@@ -31,7 +31,7 @@ export interface UdpConnectionOptions {
   onUp(): void;
   /** Called for each problem. */
   onLost(reason: string): void;
-  /** Called when no datagram is in flight any more, or the connection opened or closed. */
+  /** Called when no datagram is in flight any more, or the connection has opened or closed. */
   onChange(): void;
 }
 
@@ -39,7 +39,7 @@ export interface UdpConnectionOptions {
 const lookupAgainMs = 60_000;
 /** Chosen: by then a rejection of the first datagram has arrived. */
 const quietMs = 1_000;
-/** Chosen: about 1.5 MB that the system has not taken yet. */
+/** Chosen: about 1.5 MB that the system has not accepted yet. */
 const maxUnderWay = 1_024;
 
 export class UdpConnection implements StatsdTransport {
@@ -66,7 +66,7 @@ export class UdpConnection implements StatsdTransport {
     return this.#socket !== undefined && !this.connected;
   }
 
-  /** The datagrams that the system has not taken yet. */
+  /** The datagrams that the system has not accepted yet. */
   get underWay(): number {
     return this.#underWay;
   }
@@ -93,7 +93,7 @@ export class UdpConnection implements StatsdTransport {
     void this.#connect();
   }
 
-  /** Returns false, and sends nothing, while there is no socket or too much is in flight. */
+  /** Returns false, and sends nothing, while there is no socket or too many datagrams are in flight. */
   send(packet: Uint8Array): boolean {
     if (this.#socket === undefined || this.isFull) return false;
     this.#sendBy(this.#socket, packet);
@@ -119,7 +119,7 @@ export class UdpConnection implements StatsdTransport {
       if (this.#closed) socket.close();
       else this.#use(socket);
     } catch (error) {
-      // While there is a socket, there is no known problem with it.
+      // While there is a socket, it has no known problem.
       if (!this.#closed && this.#socket === undefined) this.#options.onLost((error as Error).message);
     } finally {
       this.#opening = false;
