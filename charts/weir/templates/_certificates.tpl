@@ -1,5 +1,5 @@
 {{/*
-TLS between limiters and control plane: what the values say, or what cert-manager makes. As YAML, to be read by fromYaml.
+TLS between limiters and control plane: from the values, or from cert-manager. It is YAML, for fromYaml.
 */}}
 {{- define "weir.controlPlane.xdsTls" -}}
 {{- if .Values.certManager.enabled -}}
@@ -21,7 +21,7 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- if (fromYaml (include "weir.controlPlane.xdsTls" .)).existingSecret }}yes{{ end -}}
 {{- end -}}
 
-{{/* The Secret of the lookup of the signing secret; nothing where it speaks no TLS. */}}
+{{/* The Secret for TLS of the secret lookup; empty without TLS. */}}
 {{- define "weir.controlPlane.apiTlsSecret" -}}
 {{- $lookup := .Values.controlPlane.secretLookup -}}
 {{- if $lookup.tlsSecret -}}
@@ -31,19 +31,19 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret of admission reviews; nothing where the API server does not ask. */}}
+{{/* The Secret for admission reviews; empty if admission is off. */}}
 {{- define "weir.controlPlane.admissionTlsSecret" -}}
 {{- if .Values.admission.enabled -}}
 {{- default (printf "%s-admission-tls" (include "weir.controlPlane.name" .)) .Values.admission.tlsSecret -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The name in the certificate that cert-manager makes for the limiters, by which they are bound to their fleet. */}}
+{{/* The name in the certificate that cert-manager creates for the limiters. It assigns them to their fleet. */}}
 {{- define "weir.limiter.certificateName" -}}
 {{- include "weir.limiter.name" . }}.{{ .Release.Namespace }}.svc
 {{- end -}}
 
-{{/* What cert-manager is asked for, as a YAML list; each goes into a Secret of its own name. */}}
+{{/* The certificates to request from cert-manager, as a YAML list. Each is stored in a Secret with its name. */}}
 {{- define "weir.certificates" -}}
 {{- $controlPlane := include "weir.controlPlane.name" . -}}
 {{- $service := printf "%s.%s" $controlPlane .Release.Namespace -}}

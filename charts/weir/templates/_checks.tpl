@@ -1,4 +1,4 @@
-{{/* What the schema cannot say of values that stand in different places. */}}
+{{/* Checks of values in different places, which the schema cannot express. */}}
 {{- define "weir.checks" -}}
 {{- $limiter := .Values.limiter -}}
 {{- $controlPlane := .Values.controlPlane -}}
@@ -107,7 +107,7 @@
 {{- if and .redis.url .redis.existingSecret -}}
 {{- fail (printf "%s.url and %s.existingSecret exclude each other: remove one of them" .name .name) -}}
 {{- end -}}
-{{- /* With a socket type of its own it may be a path. */ -}}
+{{- /* With another socket type, it may be a path. */ -}}
 {{- if and .redis.url (not .ownSocketType) -}}
 {{- include "weir.checks.redisUrl" . -}}
 {{- end -}}

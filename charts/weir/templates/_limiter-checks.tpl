@@ -1,8 +1,8 @@
-{{/* How many pods there are, and what that means for counters in memory. */}}
+{{/* The number of pods, and its effect on counters in memory. */}}
 {{- define "weir.checks.pods" -}}
 {{- $limiter := .Values.limiter -}}
 {{- $autoscaling := $limiter.autoscaling -}}
-{{- /* 2 is the default: it cannot be distinguished from a 2 that somebody wrote. */ -}}
+{{- /* 2 is the default: it cannot be distinguished from a 2 in the values. */ -}}
 {{- if and $autoscaling.enabled (ne (int $limiter.replicas) 2) -}}
 {{- fail "limiter.replicas has no effect with autoscaling: set limiter.autoscaling.minReplicas and maxReplicas, or limiter.autoscaling.enabled=false" -}}
 {{- end -}}
@@ -28,7 +28,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What a policy for the way out would cut off. */}}
+{{/* Checks that an egress policy does not block necessary peers. */}}
 {{- define "weir.checks.egress" -}}
 {{- $egress := .Values.networkPolicy.egress -}}
 {{- if not .Values.networkPolicy.enabled -}}
@@ -45,7 +45,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What a limiter would refuse at its start: (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond). */}}
+{{/* Checks for values that a limiter would reject at its start: (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond). */}}
 {{- define "weir.checks.redisUrl" -}}
 {{- $url := .redis.url -}}
 {{- $address := "(\\[[^\\]]+\\]|[^:@/,\\s]+):[0-9]+" -}}

@@ -1,4 +1,4 @@
-{{/* Ports that two listeners would share, and Services that Kubernetes would refuse. */}}
+{{/* Checks for ports that two listeners would share, and for Services that Kubernetes would reject. */}}
 {{- define "weir.checks.service" -}}
 {{- $limiter := .Values.limiter -}}
 {{- $service := $limiter.service -}}
@@ -35,7 +35,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What no limiter would load: a file that is no YAML, or has no domain. */}}
+{{/* Checks for files that no limiter would load: files that are not YAML, or have no domain. */}}
 {{- define "weir.checks.ruleFiles" -}}
 {{- range $file, $rules := .Values.limiter.rules -}}
 {{- if kindIs "string" $rules }}{{ $rules = fromYaml $rules }}{{ end -}}

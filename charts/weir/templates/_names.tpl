@@ -3,8 +3,8 @@
 {{- end -}}
 
 {{/*
-The name of a Service has no dots, as a release's may. A name that is too long ends in a hash: two that begin alike stay
-apart.
+The name of a Service has no dots, but the name of a release may have some. A name that is too long ends in a hash, so that
+names with the same beginning differ.
 */}}
 {{- define "weir.shortened" -}}
 {{- $name := replace "." "-" . -}}
@@ -28,14 +28,14 @@ apart.
 {{- define "weir.limiter.name" -}}{{ include "weir.fullname" . }}-limiter{{- end -}}
 {{- define "weir.controlPlane.name" -}}{{ include "weir.fullname" . }}-control-plane{{- end -}}
 
-{{/* Takes (dict "root" $ "component" "limiter"); these never change in the life of a release. */}}
+{{/* Takes (dict "root" $ "component" "limiter"); these labels never change for a release. */}}
 {{- define "weir.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "weir.name" .root | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component | quote }}
 {{- end -}}
 
-{{/* Takes (dict "root" $ "component" "limiter" "own" (dict)); the chart's own labels go before all others. */}}
+{{/* Takes (dict "root" $ "component" "limiter" "own" (dict)); the chart's own labels take precedence. */}}
 {{- define "weir.labels" -}}
 {{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
 {{- $labels := merge (dict) (fromYaml (include "weir.selectorLabels" .)) (dict

@@ -1,6 +1,6 @@
 {{/*
-A rule of limiter.rules that a few requests take over its limit, as YAML: domain, entries, limit. Prints nothing without
-one: unlimited, in shadow or quota mode, by the second, or above 20.
+A rule of limiter.rules whose limit a few requests exceed, as YAML: domain, entries, limit. Prints nothing if all rules are
+unlimited, in shadow or quota mode, per second, or above 20.
 */}}
 {{- define "weir.notes.rule" -}}
 {{- $chosen := "" -}}
@@ -14,7 +14,7 @@ one: unlimited, in shadow or quota mode, by the second, or above 20.
 {{- $chosen -}}
 {{- end -}}
 
-{{/* The same at any depth: (dict "domain" "..." "above" <entries of the rules above> "descriptors" <list>). */}}
+{{/* The same rule at any depth: (dict "domain" "..." "above" <entries of the rules above> "descriptors" <list>). */}}
 {{- define "weir.notes.ruleIn" -}}
 {{- $chosen := "" -}}
 {{- range $descriptor := ternary .descriptors list (kindIs "slice" .descriptors) -}}
@@ -34,7 +34,7 @@ one: unlimited, in shadow or quota mode, by the second, or above 20.
 {{- $chosen -}}
 {{- end -}}
 
-{{/* The labels of a selector such as `team=a,tier==b`, as YAML; nothing for one that says more. */}}
+{{/* The labels of a selector such as `team=a,tier==b`, as YAML; empty for a more complex selector. */}}
 {{- define "weir.notes.labels" -}}
 {{- $labels := dict -}}
 {{- $plain := true -}}
@@ -49,14 +49,14 @@ one: unlimited, in shadow or quota mode, by the second, or above 20.
 {{- if $plain }}{{ toYaml $labels }}{{ end -}}
 {{- end -}}
 
-{{/* Asks over and over, and stops at the first 429: (dict "domain" "..." "entries" (list (dict "key" "..." "value" "...")) "limit" 3 "curl" "..."). */}}
+{{/* Sends requests until the first 429: (dict "domain" "..." "entries" (list (dict "key" "..." "value" "...")) "limit" 3 "curl" "..."). */}}
 {{- define "weir.notes.loop" -}}
 {{- $body := dict "domain" .domain "descriptors" (list (dict "entries" .entries)) | toJson -}}
-{{- /* A window may end in between: then it takes twice the limit, and one. */ -}}
+{{- /* A window may end in between, so up to twice the limit plus one requests are needed. */ -}}
 for i in $(seq {{ add (mul 2 .limit) 1 }}); do code=$(curl -s -o /dev/null -w '%{http_code}' {{ .curl }} -d '{{ $body | replace "'" "'\\''" }}'); echo "$code"; [ "$code" != 429 ] || break; done
 {{- end -}}
 
-{{/* What curl needs besides the body, with the forwarded port: what it shows, and the address. */}}
+{{/* The arguments of curl other than the body, with the forwarded port: its output format and the address. */}}
 {{- define "weir.notes.curl" -}}
 {{- $tls := .Values.limiter.httpTls -}}
 {{- if $tls.existingSecret }}--cacert ca.crt {{ end -}}

@@ -9,7 +9,7 @@ The pod of either program: (dict "root" $ "component" "limiter" "name" "..." "va
 {{- $pullSecrets := include "weir.pullSecrets" .root -}}
 metadata:
   labels:
-    {{- /* Without the chart's version: a new chart alone replaces no pods. */}}
+    {{- /* Without the chart's version, so that a new chart alone replaces no pods. */}}
     {{- $labels := fromYaml (include "weir.labels" (dict "root" .root "component" .component "own" $values.podLabels)) }}
     {{- omit $labels "helm.sh/chart" | toYaml | nindent 4 }}
   {{- with include "weir.annotations" (dict "root" .root "own" $values.podAnnotations) }}
@@ -18,7 +18,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "weir.serviceAccountName" . | quote }}
   automountServiceAccountToken: {{ .token }}
-  # The variables that Kubernetes makes for each Service could pass for settings.
+  # Kubernetes' variables for each Service could be mistaken for settings.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
   {{- with $pullSecrets }}
@@ -85,7 +85,7 @@ spec:
   {{- end }}
 {{- end -}}
 
-{{/* Those of parent charts and ours, each a name or an object with one; as YAML, nothing without one. */}}
+{{/* The pull secrets of parent charts and of this chart, each a name or an object with a name; as YAML, empty without any. */}}
 {{- define "weir.pullSecrets" -}}
 {{- $secrets := list -}}
 {{- range concat (default list (dig "imagePullSecrets" list (default dict .Values.global))) (default list .Values.imagePullSecrets) -}}
@@ -94,7 +94,7 @@ spec:
 {{- with $secrets }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{/* Over zones and nodes, each version of the pods for itself, and never at the price of a pod that does not run. */}}
+{{/* Spreads pods over zones and nodes, each version of the pods separately. It never prevents a pod from running. */}}
 {{- define "weir.spread" -}}
 {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" -}}
 - maxSkew: 1
@@ -107,7 +107,7 @@ spec:
 {{ end -}}
 {{- end -}}
 
-{{/* The chart's own variables but for those that extraEnv names, then extraEnv. */}}
+{{/* The chart's own variables, except for those in extraEnv, then extraEnv. */}}
 {{- define "weir.env" -}}
 {{- $extra := default list .extra -}}
 {{- $names := list -}}
@@ -119,7 +119,7 @@ spec:
 {{- toYaml (concat $env $extra) -}}
 {{- end -}}
 
-{{/* A probe by HTTP: (dict "name" "livenessProbe" "path" "/livez" "port" "metrics" "tls" false "values" .Values.limiter). */}}
+{{/* An HTTP probe: (dict "name" "livenessProbe" "path" "/livez" "port" "metrics" "tls" false "values" .Values.limiter). */}}
 {{- define "weir.probe" -}}
 {{- $probe := index .values .name -}}
 {{ .name }}:
@@ -157,7 +157,7 @@ spec:
   readOnly: true
 {{- end -}}
 
-{{/* The address with a port, as `PROMETHEUS_ADDR` has it. */}}
+{{/* The address with a port, in the form of `PROMETHEUS_ADDR`. */}}
 {{- define "weir.bracketed" -}}
 {{- ternary "[::]" .Values.listenAddress (eq .Values.listenAddress "::") -}}
 {{- end -}}

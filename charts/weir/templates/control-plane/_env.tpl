@@ -88,14 +88,14 @@
 {{- end }}
 {{- end -}}
 
-{{/* Not empty where service accounts are known and bound to fleets. */}}
+{{/* Not empty if limiters authenticate with service accounts, which are assigned to fleets. */}}
 {{- define "weir.controlPlane.serviceAccounts" -}}
 {{- $xds := .Values.controlPlane.xds -}}
 {{- $clientCa := (fromYaml (include "weir.controlPlane.xdsTls" .)).clientCa -}}
 {{- if and $xds.serviceAccounts (not $clientCa) (contains "system:serviceaccount:" (include "weir.controlPlane.clientFleets" .)) }}yes{{ end -}}
 {{- end -}}
 
-{{/* The limiters of this release, then the limiters that the values name. */}}
+{{/* The limiters of this release, then the limiters in the values. */}}
 {{- define "weir.controlPlane.clientFleets" -}}
 {{- $xds := .Values.controlPlane.xds -}}
 {{- $fleets := list -}}

@@ -17,7 +17,7 @@
 {{ include "weir.probe" (dict "name" "readinessProbe" "path" "/readyz" "port" "metrics" "values" $controlPlane) }}
 {{- end -}}
 
-{{/* Folders of /etc/weir that are Secrets, by name. */}}
+{{/* The folders of /etc/weir that contain Secrets, by name. */}}
 {{- define "weir.controlPlane.secrets" -}}
 {{- $controlPlane := .Values.controlPlane -}}
 {{- with (fromYaml (include "weir.controlPlane.xdsTls" .)).existingSecret }}

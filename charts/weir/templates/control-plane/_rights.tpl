@@ -1,4 +1,4 @@
-{{/* What the control plane may do where RateLimitConfigs and RateLimitOverrides are. */}}
+{{/* The rights of the control plane in the namespaces of RateLimitConfigs and RateLimitOverrides. */}}
 {{- define "weir.controlPlane.configRules" -}}
 - apiGroups: [ratelimit.weir.dev]
   resources: [ratelimitconfigs, ratelimitoverrides]
@@ -6,37 +6,37 @@
 - apiGroups: [ratelimit.weir.dev]
   resources: [ratelimitconfigs/status, ratelimitoverrides/status]
   verbs: [patch]
-# An event that comes again is counted in the event that is there.
+# A repeated event increases the count of the existing event.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
 
-{{/* What it may do with what is of no namespace. */}}
+{{/* Its rights on objects without a namespace. */}}
 {{- define "weir.controlPlane.clusterRules" -}}
-# The labels by which a RateLimitFleet may choose namespaces; asked for while one does.
+# The labels by which a RateLimitFleet may select namespaces. They are read only while a fleet selects by label.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
 {{- end -}}
 
-{{/* What it may do in the namespace of the release. */}}
+{{/* Its rights in the namespace of the release. */}}
 {{- define "weir.controlPlane.ownRules" -}}
-# The Lease of the leader, by name.
+# The leader's Lease object, by name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "weir.controlPlane.leaseName" . | quote }}]
   verbs: [get, update]
-# One Lease of each replica, named after its pod, which no rule can know; and what has no name yet when it is created.
+# A Lease object for each replica, named after its pod. Rules cannot name these, nor objects that are still to be created.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [list, watch, create, patch, delete]
-# What each replica's limiters answered, the last accepted rules of objects whose newest are not accepted, whose domains
-# were last, and deleted objects that webhooks are to report: named after pods, by uids, weir-domains and the like.
+# Each replica's report about its limiters, the last accepted specs of objects, the last owners of domains, and
+# deleted objects that webhooks must report: ConfigMaps named after pods and uids, weir-domains, and others.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]
-# Who is expected in which fleet: created for the Services that FLEET_SERVICES names, and never changed.
+# RateLimitFleets, which the control plane creates for the Services in FLEET_SERVICES, and never changes.
 - apiGroups: [ratelimit.weir.dev]
   resources: [ratelimitfleets]
   verbs: [list, watch, create]
@@ -62,7 +62,7 @@ subjects:
     namespace: {{ .root.Release.Namespace | quote }}
 {{- end -}}
 
-{{/* As LEASE_NAME of extraEnv says, if it does. */}}
+{{/* LEASE_NAME from extraEnv, if it is set. */}}
 {{- define "weir.controlPlane.leaseName" -}}
 {{- $name := "weir-control-plane" -}}
 {{- range .Values.controlPlane.extraEnv -}}

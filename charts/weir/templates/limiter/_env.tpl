@@ -73,7 +73,7 @@
 {{- if has .name (list "USE_STATSD" "USE_PUSHSTATS" "USE_DOG_STATSD" "USE_TAGGEDSTATS" "DISABLE_STATS") -}}{{- $chosen = true -}}{{- end -}}
 {{- end -}}
 {{- if $chosen -}}
-# Statistics go where extraEnv says.
+# extraEnv sets the destination of statistics.
 {{- else -}}
 - { name: DISABLE_STATS, value: "true" }
 {{- end -}}
@@ -121,7 +121,7 @@
 {{- default $own .Values.limiter.xdsAddress -}}
 {{- end -}}
 
-{{/* Where the token comes from by which the limiter proves who it is: `secret`, `account`, or nowhere. */}}
+{{/* The source of the token that authenticates the limiter: `secret`, `account`, or empty. */}}
 {{- define "weir.limiter.xdsTokenFrom" -}}
 {{- $limiter := .Values.limiter -}}
 {{- if not (or $limiter.rules $limiter.existingRulesConfigMap) -}}

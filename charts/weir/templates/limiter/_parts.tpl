@@ -8,8 +8,8 @@
 {{- end -}}
 
 {{/*
-Only readiness follows the store and the rules: a probe that restarts pods must not. The port of HTTP opens when both are
-there, so that a startup probe that has no other port waits as long as that takes.
+Only readiness depends on the store and the rules: a probe that restarts pods must not. The HTTP port opens when both are
+available. If the startup probe has no other port, it waits until then.
 */}}
 {{- define "weir.limiter.probes" -}}
 {{- $limiter := .Values.limiter -}}
@@ -23,7 +23,7 @@ there, so that a startup probe that has no other port waits as long as that take
 {{ include "weir.probe" (dict "name" "readinessProbe" "path" "/healthcheck" "port" "http" "tls" $tls "values" $limiter) }}
 {{- end -}}
 
-{{/* Folders of /etc/weir that are Secrets, by name. */}}
+{{/* The folders of /etc/weir that contain Secrets, by name. */}}
 {{- define "weir.limiter.secrets" -}}
 {{- with .Values.limiter.grpcTls.existingSecret }}
 grpc-tls: {{ . | quote }}
@@ -58,7 +58,7 @@ redis-tls: {{ . | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The file that says who may ask what, in /etc/weir/callers; nothing without one. */}}
+{{/* The file of callers and their rights, in /etc/weir/callers; empty if there is none. */}}
 {{- define "weir.limiter.callersFile" -}}
 {{- $callers := .Values.limiter.callers -}}
 {{- if $callers.entries }}callers.yaml
@@ -67,7 +67,7 @@ redis-tls: {{ . | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* What limiter.callers.entries are as a file. Some Helms print large numbers as 1e+06. */}}
+{{/* The entries of limiter.callers.entries as a file. Some versions of Helm print large numbers as 1e+06. */}}
 {{- define "weir.limiter.callersText" -}}
 {{- $entries := list -}}
 {{- range .Values.limiter.callers.entries -}}
@@ -84,7 +84,7 @@ redis-tls: {{ . | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The file of profiles for other proxies than Envoy, in /etc/weir/profiles; nothing without one. */}}
+{{/* The file of profiles for proxies other than Envoy, in /etc/weir/profiles; empty if there is none. */}}
 {{- define "weir.limiter.profilesFile" -}}
 {{- if .Values.limiter.profiles }}profiles.yaml
 {{- else if .Values.limiter.existingProfilesConfigMap }}{{ .Values.limiter.existingProfilesConfigMapKey }}

@@ -32,7 +32,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* One Redis: (dict "prefix" "REDIS_PERSECOND" "redis" .Values.redis.perSecond "tls" false). */}}
+{{/* The settings of one Redis: (dict "prefix" "REDIS_PERSECOND" "redis" .Values.redis.perSecond "tls" false). */}}
 {{- define "weir.limiter.redisEnv" -}}
 - { name: {{ .prefix }}_SOCKET_TYPE, value: tcp }
 - { name: {{ .prefix }}_TYPE, value: {{ .redis.type }} }

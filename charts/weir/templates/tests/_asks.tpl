@@ -1,6 +1,6 @@
 {{/*
-What "helm test" asks for, as YAML: domain, descriptor, and `own` where the rule for it is made by the test. Nothing where no
-rule is known: limiters take theirs from elsewhere, or the labels of a rule of our own could not be determined.
+The request of "helm test", as YAML: domain, descriptor, and `own` if the test creates the rule for it. Empty if no rule is
+known: limiters get their rules from elsewhere, or the labels of a rule of our own could not be determined.
 */}}
 {{- define "weir.test.asks" -}}
 {{- $test := .Values.helmTest -}}
