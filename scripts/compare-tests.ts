@@ -12,7 +12,7 @@ import { projectRoot } from './commands.ts';
 const [before, after = 'HEAD'] = process.argv.slice(2);
 if (before === undefined || before.startsWith('-')) {
   console.error(
-    'Usage: npm run compare-tests -- BEFORE [AFTER]\n\nBoth are commits; AFTER is HEAD unless it is given.',
+    'Usage: npm run compare-tests -- BEFORE [AFTER]\n\nBoth are commits. AFTER defaults to HEAD.',
   );
   process.exit(2);
 }

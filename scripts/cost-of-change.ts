@@ -25,15 +25,15 @@ const recordFile = join(projectRoot, recordName);
 
 const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
 
-Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json. Nothing may
-rise above what Git has of that file: where this branch began or, on the main branch, in the last commit. If BEFORE_PUSH names the
-last commit before a push to the main branch, it counts instead.
-Without a kind it prints the sum and the ten worst names of each kind; with one, all names of the kind.
+Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json. No number
+may rise above the committed one: that of the commit where this branch began or, on the main branch, of the last commit. If
+BEFORE_PUSH names the last commit before a push to the main branch, its numbers apply instead.
+Without a kind, it prints the sum and the ten worst names of each kind. With a kind, it prints all of its names.
 
-  --files   the files of each name as well
-  --check   prints what differs from the record alone
-  --write   records what was measured, unless a count rose without an explanation
-Exit status: 0 when all is as recorded, 1 when a count rose or the record is out of date, 2 for a wrong command line.
+  --files   also prints the files of each name
+  --check   prints only differences from the record
+  --write   records the counts, unless one rose without an explanation
+Exit status: 0 if all counts are as recorded, 1 if a count rose or the record is out of date, 2 for a wrong command line.
 `;
 
 /** Measures the project in a folder. */

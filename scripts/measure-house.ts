@@ -148,13 +148,13 @@ export function tableOf(rows: readonly HouseRow[]): string {
 const usage = `Usage: npm run measure-house -- [--no-walks | --write] [--paths]
 
 Counts source files and lines, and follows one warm request and one change of rules through real processes (they need
-redis-server, etcd, kube-apiserver and kubectl, which \`npm run test:servers\` gets). Where one of these is missing, the walks are
-those of house.json. The targets are there, too.
+redis-server, etcd, kube-apiserver and kubectl, which \`npm run test:servers\` gets). If one of these is missing, it uses the
+walks in house.json, which also has the targets.
 
-  --no-walks   starts nothing; takes the walks from house.json
+  --no-walks   starts no processes, and uses the walks in house.json
   --write      writes the walks to house.json
-  --paths      the files of both walks as well, with the functions of each that ran
-Exit status: 0; 1 where --write or --paths miss a server; 2 for a wrong command line.
+  --paths      also prints the files of both walks, with the functions that ran
+Exit status: 0; 1 if a server for --write or --paths is missing; 2 for a wrong command line.
 `;
 
 async function main(): Promise<void> {

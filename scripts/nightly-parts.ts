@@ -120,17 +120,17 @@ export const nightlyParts: readonly NightlyPart[] = [
 
 export const nightlyHelp = `Usage: npm run nightly -- [name ...] [--seed <n>] [--report <file>] [--list]
 
-Runs the long tests one after the other, all of them or the named ones, and goes on after a failure. Needs the servers of
+Runs all long tests, or the named ones, one after the other. It continues after a failure. It needs the servers of
 npm run test:servers.
 
   name             ${nightlyParts.map(({ name }) => name).join(', ')}
-  --seed <n>       of every part, 1 to 2147483647 (default: another one each time)
+  --seed <n>       seed of every part, 1 to 2147483647 (default: random)
   --report <file>  writes the table, and the last lines of each part that failed, as Markdown
-  --list           prints the parts and what they show, and runs nothing
+  --list           prints the parts with their descriptions, and runs nothing
 
-At the end it prints a table with the result, the wall time and the seed of each part, and the commands that repeat what failed.
-Ctrl-C stops the part that runs, and prints the table.
-Exit status: 0 when all parts passed, 1 when one failed, 2 for a wrong command line, 130 after Ctrl-C.
+At the end it prints a table with the result, the wall time and the seed of each part, and the commands that repeat failed parts.
+Ctrl-C stops the current part, and prints the table.
+Exit status: 0 if all parts passed, 1 if a part failed, 2 for a wrong command line, 130 after Ctrl-C.
 `;
 
 export interface NightlyOptions {

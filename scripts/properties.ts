@@ -30,21 +30,21 @@ interface PropertiesOptions {
 
 const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
 
-Runs the property, model and fuzz tests with many times their cases, on two workers, and says what it found.
+Runs the property, model and fuzz tests with more cases than usual, on two workers, and prints the failures.
 
-  --times <n>      how many times the cases that they name, of which npm test runs half, 0.1 to 10000 (default 10)
-  --minutes <n>    goes on with a new seed after each round until so many minutes are over, 0.1 to 1440; the round that
-                   runs then is broken off, within a minute (default: one round, to its end)
-  --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
-  --name <text>    only tests whose name has this (a regular expression)
-  --path <path>    only this case of a property, as a failure reports it; for a test with one property. What the test says of
-                   all its cases together is not true then
-  --write-times    one round with the cases of npm test, on a machine that does nothing else: writes the processor time of
-                   properties into test/support/property-times.json, from which their hang guard follows
+  --times <n>      multiplies the cases of each test, 0.1 to 10000 (default 10); npm test runs half of them
+  --minutes <n>    repeats rounds with new seeds for this time, 0.1 to 1440. The last round ends within a minute after it
+                   (default: one complete round)
+  --seed <n>       seed of the first round, 0 to 2147483647; each further round uses the next seed (default: random)
+  --name <text>    runs only tests whose name matches this regular expression
+  --path <path>    runs only this case of a property, as a failure reports it; for a test with one property. Statements of
+                   the test about all its cases are then not true
+  --write-times    runs one round with the cases of npm test, and writes the processor time of each property into
+                   test/support/property-times.json, which determines the guard against hangs. Use an idle machine
 
-A failure is printed at once with its seed, path, smallest case and the command that repeats it: keep the case in its
-test, as one of the \`examples\` or as a test of its own.
-Exit status: 0 when nothing failed, 1 when something did, 2 for a wrong command line.
+It prints a failure at once, with its seed, path, smallest case and the command that repeats it. Add the case to the
+test, as one of the \`examples\` or as a separate test.
+Exit status: 0 if no test failed, 1 if a test failed, 2 for a wrong command line.
 `;
 
 /** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */

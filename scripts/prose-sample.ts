@@ -14,9 +14,9 @@ const count = 100;
 const usage = `Usage: npm run prose-sample -- --seed N --beside FOLDER [--marked "3 17 ..."]
 
 Prints ${count} sentences from ${documents.join(', ')}, mixed with ${count} sentences from the files in FOLDER (.md, .rst, .txt, .html,
-.sgml). The lines are numbered and do not say where a sentence is from. The same seed and files give the same sample.
+.sgml). Its lines have numbers, but no sources. The same seed and files give the same sample.
 
-  --marked <numbers>  prints the share of marked sentences of both sources, and the marked sentences with their sources
+  --marked <numbers>  prints the share of marked sentences for each source, and these sentences with their sources
 Exit status: 0, or 2 for a wrong command line or a folder with too few sentences.
 `;
 

@@ -13,13 +13,13 @@ const recordFile = join(projectRoot, 'prose.json');
 
 const usage = `Usage: npm run prose -- [${kinds.join(' | ')}] [FILE or COMMAND ...] [--check | --write]
 
-Lints the documents and the texts of settings, fields, help and API descriptions. Without a kind it prints how many findings
-there are of each; with one, or with files, it prints the findings.
+Lints the documents and the texts of settings, fields, help and API descriptions. Without a kind, it prints the number of
+findings of each kind. With a kind or files, it prints the findings.
 
-  --check   prints the errors, and the findings of a kind with more of them than prose.json records; fails if there are any,
-            or if there are fewer than recorded
+  --check   prints the errors, and the findings of each kind that has more than prose.json records. It fails if there are
+            any, or fewer than recorded
   --write   records the numbers of ${ratchets.join(', ')}, unless one rose
-Exit status: 0 when there are no errors and all is as recorded, 1 otherwise, 2 for a wrong command line.
+Exit status: 0 if there are no errors and all numbers are as recorded, 1 otherwise, 2 for a wrong command line.
 `;
 
 type Counts = Record<Kind, number>;

@@ -66,7 +66,7 @@ const placeholder = 'example/weir';
 
 const help = `Usage: npm run release -- [flags]
 
-Releases the commit that is checked out. The command makes these files: the npm tarballs (weir, and the library
+Releases the current commit. The command makes these files: the npm tarballs (weir and
 @weir-limits/limiter), the chart, the command line for Linux (x64 and arm64, with Node in it), the bill of materials and SHA256SUMS.
 Then it pushes the image for linux/amd64 and linux/arm64, pushes the chart to the same registry, and creates the release on GitHub.
 
@@ -85,7 +85,7 @@ The field repository in package.json determines the names of image and chart, an
   --processors <list>    processors to make the command line for (default: x64,arm64); "none" makes no command line
   --out <folder>         an empty or new folder for the files (default: dist-release, which the command empties)
 
-Exit status: 0 after a complete release or dry run, 1 when something stopped the release or failed, 2 for a wrong command line.
+Exit status: 0 after a complete release or dry run, 1 if it stopped or failed, 2 for a wrong command line.
 `;
 
 /** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */

@@ -39,7 +39,7 @@ async function check(question) {
     if (answer.status === 200 || answer.status === 429)
       return { refused: answer.status === 429, headers: answer.headers };
     console.error(`Weir answers ${answer.status}: ${text}`);
-    // A client can cause these two by what it sends, so they reject whatever onError says.
+    // The content of a request can cause these two, so they reject it regardless of onError.
     if (answer.status === 400 || answer.status === 413) return { refused: true };
   } catch (error) {
     console.error(`Weir does not answer: ${error.message}`);

@@ -3,7 +3,7 @@ import { limit } from './limit.js';
 
 const app = express();
 const visit = limit('shop', (request) => [[{ remote_address: request.ip }]]);
-// By account and by address. Without Weir, nobody may try passwords.
+// By account and by address. While Weir is unavailable, passwords cannot be tried.
 const login = limit(
   'login-throttling',
   async (request) => [

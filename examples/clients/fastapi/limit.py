@@ -40,7 +40,7 @@ async def check(domain, descriptors, on_error="allow"):
     texts = [[{key: text(value) for key, value in entry.items()} for entry in entries] for entries in descriptors]
     try:
         answer = await client.post(URL, json={"domain": domain, "descriptors": texts})
-        # A client can cause 400 and 413 by what it sends, so they refuse whatever on_error says.
+        # The content of a request can cause 400 and 413, so these reject it regardless of on_error.
         refusal = JSONResponse({"error": "too many requests"}, 429) if answer.status_code in (400, 413, 429) else None
         if answer.status_code in (200, 429):
             return refusal, {name: value for name, value in answer.headers.items() if name.startswith("ratelimit") or name == "retry-after"}

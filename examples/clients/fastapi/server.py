@@ -22,7 +22,7 @@ async def login(request):
 
 app = FastAPI()
 app.add_middleware(Limit, domain="shop", describe=visit)
-# Without Weir, nobody may try passwords.
+# While Weir is unavailable, passwords cannot be tried.
 app.add_middleware(Limit, domain="login-throttling", describe=login, on_error="deny")
 
 

@@ -3,7 +3,7 @@ import { limit } from './limit.js';
 
 const app = fastify({ bodyLimit: 4 * 1024 * 1024 });
 const visit = limit('shop', (request) => [[{ remote_address: request.ip }]]);
-// Without Weir, nobody may try passwords.
+// While Weir is unavailable, passwords cannot be tried.
 const login = limit(
   'login-throttling',
   (request) => [[{ login_name: request.body?.user }], [{ page: 'login' }, { remote_address: request.ip }]],

@@ -36,7 +36,7 @@ func Limit(domain string, describe func(*http.Request) Descriptors, onError OnEr
 			}
 		}
 		switch {
-		// A client can cause 400 and 413 by what it sends, so they refuse whatever onError says.
+		// The content of a request can cause 400 and 413, so these reject it regardless of onError.
 		case status == 429 || status == 400 || status == 413:
 			http.Error(w, "too many requests", 429)
 		case status != 200 && onError == Deny:

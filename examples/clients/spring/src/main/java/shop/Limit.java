@@ -51,7 +51,7 @@ class Limit extends OncePerRequestFilter {
     } catch (IOException | InterruptedException error) {
       logger.error("Weir does not answer: " + error);
     }
-    // A client can cause 400 and 413 by what it sends, so they refuse whatever onError says.
+    // The content of a request can cause 400 and 413, so these reject it regardless of onError.
     if (status == 429 || status == 400 || status == 413) response.sendError(429, "too many requests");
     else if (status != 200 && onError == OnError.DENY) response.sendError(503, "try again later");
     else chain.doFilter(request, response);
