@@ -68,10 +68,10 @@ export const counterSettings = {
   },
 } as const satisfies SettingsTable;
 
-/** Chosen: the longest CACHE_KEY_PREFIX, in bytes. Of the 250 bytes of a memcached key, 160 remain for domain and entries. */
+/** Chosen: the maximum length of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes of a memcached key, 160 remain for domain and entries. */
 const longestPrefix = 64;
 
-/** Returns what is wrong with a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
+/** Returns the problem of a CACHE_KEY_PREFIX for unambiguous keys, or undefined if it is valid. */
 function unambiguousPrefixProblem(prefix: string): string | undefined {
   if (/[{}]/.test(prefix)) {
     return `${JSON.stringify(prefix)} has a brace, and COUNTER_KEYS=unambiguous allows braces only around domain and entries`;
@@ -81,7 +81,7 @@ function unambiguousPrefixProblem(prefix: string): string | undefined {
   return `has ${bytes} bytes, and with COUNTER_KEYS=unambiguous it can have ${longestPrefix} at most`;
 }
 
-/** Rejects a prefix that no key can have. It would turn all limits off, or let counters collide. */
+/** Rejects a prefix that no key can have. It would disable all limits, or make counters collide. */
 export function prefixProblems(
   settings: Partial<SettingsOf<typeof counterSettings>> & { backendType?: string },
 ): SettingsError[] {

@@ -1,7 +1,7 @@
 /**
- * Reads the file of profiles (PROFILES_FILE), which says what requests of proxies other than Envoy become. It reports all
- * mistakes at once, with line and column. docs/forward-auth.md has the format for people. Every scalar is read as its text, so
- * that nothing has to be quoted.
+ * Reads the file of profiles (PROFILES_FILE), which determines the descriptors of requests from proxies other than Envoy. It reports all
+ * mistakes at once, with line and column. docs/forward-auth.md has the format for people. Every scalar is read as its text, so that
+ * nothing has to be quoted.
  */
 
 import { newCostBudget } from '../../process/regex/expression.ts';

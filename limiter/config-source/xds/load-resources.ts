@@ -162,7 +162,7 @@ class ResourceLoad {
   }
 }
 
-/** Returns the resources that conflict with others. If a new resource conflicts with one in force, the new one is the bad one. */
+/** Returns the resources that conflict with others. If a new resource conflicts with one in force, the new one is returned. */
 function badPlaces(
   places: readonly ResourceLoad[],
   options: SourceCheckOptions,

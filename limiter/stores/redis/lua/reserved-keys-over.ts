@@ -15,10 +15,10 @@ export type ReservationsOnKey = (typeof ReservationsOnKey)[keyof typeof Reservat
 export const anyReservedKey = 'weir:reserve-any';
 
 /**
- * Appends to `out` which keys have reservations that are open, 1, or expired, 2. `over` has the numbers in KEYS of those that are
- * over, or is nil: then nothing of it runs. `isCluster`: it is unknown whether anything is reserved at all. The keys of reservations
- * are not in KEYS: a user without the right to read them may still count. TIME comes last, because Redis before 5.0 writes nothing
- * after it.
+ * Appends to `out` the keys with reservations that are open, 1, or expired, 2. `over` has the numbers in KEYS of the keys that are over,
+ * or is nil if there are none; then no question is asked. With `isCluster`, it is unknown whether the server has any reservations. The
+ * keys of reservations are not in KEYS, because a user without the right to read them may still count. TIME comes last, because Redis
+ * before 5.0 writes nothing after it.
  */
 export const luaReportOver = `
 if over and (isCluster or type(pcall('GET', '${anyReservedKey}')) == 'string') then
