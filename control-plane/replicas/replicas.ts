@@ -323,7 +323,7 @@ export class ReplicaCleanup {
     }
   }
 
-  /** Deletes by version, so that the objects of a replica that returns meanwhile stay. */
+  /** Deletes objects by version, so that it spares those of a replica that has returned meanwhile. */
   async #delete({ replica, leases, reports }: ReturnType<ReplicaReports['remains']>[number]): Promise<void> {
     const { leases: leaseApi, configMaps, log } = this.#options;
     try {

@@ -332,8 +332,8 @@ export interface UncountedHit {
 }
 
 /**
- * Returns the status of hits that were not counted. If they are allowed, it looks as if no limit applied, because what remains of the
- * limit is unknown. If they are denied, it is over its limit with nothing left. Refunds and rules in shadow mode are never denied.
+ * Returns the status of hits that were not counted. If they are allowed, it looks as if no limit applied, because the remaining hits are
+ * unknown. If they are denied, it is over its limit with nothing left. Refunds and rules in shadow mode are never denied.
  */
 export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): DescriptorStatus {
   if (answer !== 'deny' || !asksForHits(hit.verb) || hit.counter.rule.shadowMode) return okStatus;

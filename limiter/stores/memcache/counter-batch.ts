@@ -47,7 +47,7 @@ export class KeyCount {
     for (const change of this.#unseen) this.#total = changed(this.#total, change);
   }
 
-  /** 0 if the node cannot be asked: then every op counts from there. */
+  /** The current total of the key. If the node cannot be asked, it is 0, and every op counts from there. */
   get total(): number {
     return this.found === undefined ? 0 : this.#total;
   }

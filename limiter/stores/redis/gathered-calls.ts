@@ -323,7 +323,7 @@ export class CallSlots<Call> {
 }
 
 export interface TurnGatheringOptions {
-  /** Takes the batches of one turn, in order. Returns false if one must wait: `left` reports when it no longer does. */
+  /** Takes the batches of one turn, in order. Returns false if a batch must wait. `left` is called when it no longer waits. */
   calls: { take(batch: Batch): boolean };
   newPart: (kind: PartKind) => CallPart;
   /**

@@ -4,7 +4,7 @@ import { type ReservationPlaces, submitSpread } from '../../spread-reservations.
 import { hashTagOf, type Notes } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 
-/** Submits a call to all of its slots. `submit`: to one slot. */
+/** Submits a call to all of its slots. `submit` sends the part for one slot. */
 export function submitToSlots(
   ops: Operation[],
   { submit, notes }: Pick<ReservationPlaces, 'submit'> & { readonly notes: Notes },
