@@ -7,7 +7,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isTransient } from '../kubernetes/api-error.ts';
+import { ApiError, isTransient, isWatchRejected } from '../kubernetes/api-error.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type {
@@ -315,7 +315,7 @@ export class FleetStore {
       changed: reported,
       unreachable: (reason, status) => {
         lines.fleetsUnreachable(log, what, reason);
-        if (!this.#isClosed) turned({ reason, status, isRejection: [401, 403, 404].includes(status) });
+        if (!this.#isClosed) turned({ reason, status, isRejection: isWatchRejected({ status }) });
       },
       reachable: () => {
         lines.fleetsReachable(log, what);

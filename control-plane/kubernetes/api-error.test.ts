@@ -3,6 +3,7 @@ import {
   ApiError,
   isDenied,
   isTransient,
+  isWatchRejected,
   refusal,
   unreachable,
   unreadable,
@@ -63,5 +64,12 @@ describe('isDenied', () => {
     const statuses = [0, 400, 401, 402, 403, 404, 500];
     const denied = statuses.filter((status) => isDenied(new ApiError({ status, reason: '', message: '' })));
     expect(denied).toEqual([401, 403]);
+  });
+});
+
+describe('isWatchRejected', () => {
+  it('is true for 401, 403 and 404 alone', () => {
+    const statuses = [0, 400, 401, 402, 403, 404, 405, 410, 500];
+    expect(statuses.filter((status) => isWatchRejected({ status }))).toEqual([401, 403, 404]);
   });
 });

@@ -50,8 +50,13 @@ export function isTransient({ status, reason }: ApiError): boolean {
  * Returns whether the server does not accept the client's identity (401), or denies the right (403). A server that has just
  * started does both.
  */
-export function isDenied({ status }: ApiError): boolean {
+export function isDenied({ status }: Pick<ApiError, 'status'>): boolean {
   return status === 401 || status === 403;
+}
+
+/** Returns whether the server denied a list or watch (401, 403), or does not know its kind (404). */
+export function isWatchRejected({ status }: Pick<ApiError, 'status'>): boolean {
+  return isDenied({ status }) || status === 404;
 }
 
 /** Returns whether the server rejected the request (4xx): it is reachable then. */

@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type Denial, DeniedAccess, type KubernetesApi } from './api.ts';
-import { ApiError, isDenied, unreadable } from './api-error.ts';
+import { ApiError, isDenied, isWatchRejected, unreadable } from './api-error.ts';
 import {
   type ApiObject,
   apiObjectKey,
@@ -49,7 +49,7 @@ export class WatchOutage {
     this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
     if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
       return false;
-    const isRejection = wasDenied || error.status === 404;
+    const isRejection = isWatchRejected(error);
     this.#refusals = isRejection && reason === this.#refusal ? this.#refusals + 1 : 1;
     this.#refusal = isRejection ? reason : undefined;
     const isFirst = this.#reported === undefined;

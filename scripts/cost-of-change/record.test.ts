@@ -167,6 +167,23 @@ describe('a measurement', () => {
     ]);
   });
 
+  it('needs a new sentence and the number of files in Git for each further rise', () => {
+    const settings = (CALLERS_FILE: number) =>
+      measured({ setting: { CALLERS_FILE, BACKEND_TYPE: 16 - CALLERS_FILE } });
+    const earlier = { kind: 'setting', name: 'CALLERS_FILE', before: 2, count: 3, why } as const;
+    const committed = recorded(settings(3), { explanations: [earlier] });
+    const problemsWith = (explanation: CostRecord['explanations'][number]) =>
+      comparedWith(recorded(settings(9), { explanations: [explanation] }), settings(9), committed).problems;
+    const title = 'explanation of setting CALLERS_FILE:';
+    const falseBefore = `${title} "before" is 2, but Git has 3`;
+    const oldSentence = `${title} Git has this sentence for fewer files: say why 9 files touch it now`;
+    const newWhy = 'Each capability now reads the list of callers itself.';
+    expect(problemsWith({ ...earlier, count: 9 })).toEqual([falseBefore, oldSentence]);
+    expect(problemsWith({ ...earlier, count: 9, why: newWhy })).toEqual([falseBefore]);
+    expect(problemsWith({ ...earlier, before: 3, count: 9 })).toEqual([oldSentence]);
+    expect(problemsWith({ ...earlier, before: 3, count: 9, why: newWhy })).toEqual([]);
+  });
+
   it('of a renamed name is explained by the number of files that Git has of the old one', () => {
     const explanations = [{ kind: 'field', name: 'window', before: 7, count: 8, why }] as const;
     const renames = [{ kind: 'field', from: 'unit', to: 'window' }] as const;

@@ -159,17 +159,26 @@ function vagueExplanation({ kind, name, before, count, why }: Explanation): stri
   ];
 }
 
-/** A `before` that Git does not have would permit a rise that nobody explained. `permitted`: the explanations that Git has. */
+/**
+ * A `before` that Git does not have, or the sentence of an earlier rise, would permit a rise that nobody explained. `permitted`: the
+ * explanations that Git has. Each of them stays valid for as many files as it says in Git.
+ */
 function falseBefore(
-  { kind, name, before }: Explanation,
+  { kind, name, before, count, why }: Explanation,
   base: CostRecord,
   permitted: readonly Explanation[],
 ): string[] {
-  if (permitted.some((one) => one.kind === kind && one.name === name && one.before === before)) return [];
+  const earlier = permitted.filter((one) => one.kind === kind && one.name === name);
+  if (earlier.some((one) => one.before === before && count <= one.count)) return [];
   const files = recordedFiles(kind, name, base);
-  if (files?.length === before) return [];
+  const title = `explanation of ${kind} ${name}`;
   const inGit = files === undefined ? 'does not have this name' : `has ${files.length}`;
-  return [`explanation of ${kind} ${name}: "before" is ${before}, but Git ${inGit}`];
+  return [
+    ...(files?.length === before ? [] : [`${title}: "before" is ${before}, but Git ${inGit}`]),
+    ...(earlier.some((one) => one.why === why)
+      ? [`${title}: Git has this sentence for fewer files: say why ${count} files touch it now`]
+      : []),
+  ];
 }
 
 /** Beside the name that it replaces, a name is new, and so is the second one that replaces the same name. */
