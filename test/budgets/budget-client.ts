@@ -7,6 +7,11 @@ export interface BudgetAnswer {
   body: any;
 }
 
+export interface BudgetRetries {
+  limiterAway: number;
+  storeAway: number;
+}
+
 /** Chosen: as a service that shares few connections among all its requests. */
 const connections = 32;
 const askMs = 20_000;
@@ -17,8 +22,8 @@ export class BudgetClient {
   readonly #ports: readonly number[];
   readonly #agents: readonly Agent[];
   #turn = 0;
-  /** Questions that were asked once more. */
-  retries = 0;
+  /** Questions that were asked once more, by the reason: the limiter did not answer, or answered without its store. */
+  readonly retries: BudgetRetries = { limiterAway: 0, storeAway: 0 };
 
   constructor(ports: readonly number[]) {
     this.#ports = ports;
@@ -35,7 +40,7 @@ export class BudgetClient {
         throw new Error(
           `no answer to ${path}: ${answer instanceof Error ? answer.message : JSON.stringify(answer.body)}`,
         );
-      this.retries += 1;
+      this.retries[answer instanceof Error ? 'limiterAway' : 'storeAway'] += 1;
       await sleep(50 + Math.random() * 200);
     }
   }

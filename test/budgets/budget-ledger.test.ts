@@ -11,6 +11,7 @@ const stream: StreamPlan = {
   scopes: ['model', 'team', 'user'].map((key) => ({ key, value: '0' })),
   ...{ estimate: 1000, actual: 1200, beginMs: 0, lastsMs: 0, dies: false, isTwice: false },
 };
+const noEvents = { retries: { limiterAway: 0, storeAway: 0 }, limitersEnded: 0 };
 const held = (model: number, team = 0, user = 0) =>
   new Map([model, team, user].map((tokens, i) => [counterName(stream.scopes[i]!), tokens] as const));
 
@@ -28,8 +29,12 @@ describe('the ledger of streams', () => {
   it('finds nothing wrong where the store holds what streams cost', () => {
     const ledger = ledgerOf(...Array<'ended'>(50).fill('ended'), 'died', 'refused');
     ledger.leaked = 0;
-    const figures = ledger.figures('one', held(60_000, 60_000, 60_000), 3);
-    expect(figures).toMatchObject({ answered: 50, refused: 1, died: 1, maxAtOnce: 1, retries: 3 });
+    const figures = ledger.figures('one', held(60_000, 60_000, 60_000), {
+      retries: { limiterAway: 1, storeAway: 2 },
+      limitersEnded: 1,
+    });
+    expect(figures).toMatchObject({ answered: 50, refused: 1, died: 1, maxAtOnce: 1 });
+    expect(budgetTable([figures])).toContain('| calls retried | 3 |');
     expect(figures).toMatchObject({
       limit,
       charged: 60_000,
@@ -44,9 +49,9 @@ describe('the ledger of streams', () => {
     const ledger = ledgerOf();
     ledger.allow(stream, 200);
     ledger.look(held(limit + 200, teamLimit + 200));
-    expect(ledger.figures('one', held(0), 0)).toMatchObject({ overspent: 0, overspentBudgets: 0 });
+    expect(ledger.figures('one', held(0), noEvents)).toMatchObject({ overspent: 0, overspentBudgets: 0 });
     ledger.look(held(limit + 201, teamLimit + 200));
-    const figures = ledger.figures('one', held(0), 0);
+    const figures = ledger.figures('one', held(0), noEvents);
     expect(figures).toMatchObject({ overspent: 1, overspentBudgets: 1 });
     expect(budgetBreaches(figures)).toContain('overspent: 1, and 0 is the most');
   });
@@ -54,14 +59,16 @@ describe('the ledger of streams', () => {
   it('finds what is missing, what is too much and what stays reserved', () => {
     const ledger = ledgerOf('ended');
     ledger.leaked = 7;
-    const figures = ledger.figures('one', held(1200, 1201, 1100), 0);
+    const figures = ledger.figures('one', held(1200, 1201, 1100), noEvents);
     expect(figures).toMatchObject({ countedTwice: 1, lost: 100 });
     expect(budgetBreaches(figures, 50)).toEqual([
       'leaked: 7, and 0 is the most',
       'lost: 100, and 50 is the most',
       'only 1 of 100 streams were answered',
-      'retries: none in this run',
       'died: none in this run',
+      'limitersEnded: none in this run',
+      'limiterAway: none in this run',
+      'storeAway: none in this run',
     ]);
     expect(budgetTable([figures])).toContain('| still reserved after the TTL | 7 |');
   });

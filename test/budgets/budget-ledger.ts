@@ -1,4 +1,5 @@
 /** What the streams of a load were let and charged, beside what the store holds of it. Pure, but for the clock. */
+import type { BudgetRetries } from './budget-client.ts';
 import { counterName, limitOf, type StreamPlan, scopes } from './stream-plan.ts';
 
 export interface BudgetFigures {
@@ -9,8 +10,10 @@ export interface BudgetFigures {
   answered: number;
   refused: number;
   died: number;
-  /** Questions asked again, as a limiter or the store was away. */
-  retries: number;
+  /** Questions asked again. */
+  retries: BudgetRetries;
+  /** Limiters that had ended when the last stream had. */
+  limitersEnded: number;
   /** Tokens of the budget that all streams share, and what it was charged. */
   limit: number;
   charged: number;
@@ -111,7 +114,11 @@ export class BudgetLedger {
   }
 
   /** With what the store holds in the end. */
-  figures(way: string, held: ReadonlyMap<string, number>, retries: number): BudgetFigures {
+  figures(
+    way: string,
+    held: ReadonlyMap<string, number>,
+    { retries, limitersEnded }: Pick<BudgetFigures, 'retries' | 'limitersEnded'>,
+  ): BudgetFigures {
     this.look(held);
     const accounts = [...this.#accounts];
     const beyond = accounts.map(([name, { cost }]) => (held.get(name) ?? 0) - cost);
@@ -125,6 +132,7 @@ export class BudgetLedger {
       refused: this.#refused,
       died: this.#died,
       retries,
+      limitersEnded,
       limit,
       charged: held.get(shared) ?? 0,
       allowed,

@@ -87,7 +87,8 @@ async function underFaults(scene: Scene, limiters: readonly LimiterProcess[]): P
     ]);
     if (way.reserves) ledger.leaked = await reservedAfterTtl(scene);
     const held = await countersInRedis({ port: await store.port() }, domain);
-    return ledger.figures(way.name, held, client.retries);
+    const limitersEnded = limiters.filter(({ program }) => !program.running).length;
+    return ledger.figures(way.name, held, { retries: client.retries, limitersEnded });
   } finally {
     isOver = true;
     await samples;

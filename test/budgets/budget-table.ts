@@ -10,7 +10,7 @@ const rows: readonly [name: string, cell: (figures: BudgetFigures) => string][] 
     'streams answered, over limit, failed',
     ({ answered, refused, died }) => [answered, refused, died].map(count).join(', '),
   ],
-  ['calls retried', ({ retries }) => count(retries)],
+  ['calls retried', ({ retries }) => count(retries.limiterAway + retries.storeAway)],
   ['total budget, in tokens', ({ limit }) => count(limit)],
   ['charged', ({ charged }) => count(charged)],
   ['charged beyond a reservation, or after it expired', ({ allowed }) => count(allowed)],
@@ -49,7 +49,8 @@ export function budgetBreaches(figures: BudgetFigures, unreplicated = 0): string
   const { overspentBudgets, answered, streams } = figures;
   if (overspentBudgets > 0 && unreplicated === 0) breaches.push(`${overspentBudgets} budgets were overspent`);
   if (answered < streams / 2) breaches.push(`only ${answered} of ${streams} streams were answered`);
-  const happened = { retries: figures.retries, died: figures.died };
+  const { limitersEnded, died, retries } = figures;
+  const happened = { died, limitersEnded, ...retries };
   for (const [name, times] of Object.entries(happened))
     if (times === 0) breaches.push(`${name}: none in this run`);
   return breaches;

@@ -18,7 +18,7 @@ Measures what quota clients cost a limiter and its Redis, then limits that three
   --only <part>  costs (4 minutes) or limits
   --seed <n>     of the times at which requests come (default 1)
 
-Exit status: 0 when no limit was exceeded, 1 when one was, 2 for a wrong command line.
+Exit status: 0 when no limit was exceeded, 1 when one was or a limiter was not killed as planned, 2 for a wrong command line.
 `;
 
 const { only, seed } = readOrExplain(
@@ -70,6 +70,7 @@ if (measured.length > 0)
     '| run | over | used | empty seconds | Jain | first, ms | first refused |\n|---|---|---|---|---|---|---|',
   );
 let isExceeded = false;
+let isKillMissing = false;
 for (const group of measured) {
   const figures = await Promise.all(group.map((run) => runQuota(run, programs)));
   for (const [n, run] of group.entries()) printRun(run, figures[n]!);
@@ -79,11 +80,16 @@ if (isExceeded) {
   console.error('a limit was exceeded');
   process.exitCode = 1;
 }
+if (isKillMissing) {
+  console.error('a run without a limiter killed, or with one that ended by itself');
+  process.exitCode = 1;
+}
 endScript();
 
 function printRun(run: QuotaRun, figures: QuotaFigures): void {
-  const { over, used, emptySeconds, jain, firstMs, firstOverLimit } = figures;
+  const { over, used, emptySeconds, jain, firstMs, firstOverLimit, limitersEnded } = figures;
   if (over > 0) isExceeded = true;
+  if (limitersEnded !== (run.fault === 'limiter killed' ? 1 : 0)) isKillMissing = true;
   const parts = run.skew.map((part) => Math.round(part * 100)).join('/');
   const name = `${run.limit} in ${run.windowSeconds} s, ${parts}, ${run.isPoisson ? 'Poisson' : 'constant'}`;
   const cells = [

@@ -47,6 +47,8 @@ export interface QuotaFigures {
   /** Until the first request passed, and how many were rejected before. */
   readonly firstMs: number;
   readonly firstOverLimit: number;
+  /** Limiters that had ended when the last window was over. */
+  readonly limitersEnded: number;
 }
 
 export interface QuotaPrograms {
@@ -146,6 +148,7 @@ class QuotaSite {
     const faulted = this.#faultAt(endMs - windowMs / 2);
     await Promise.all(this.#clients.map((client, n) => this.#demand(client, this.#run.skew[n]!, endMs)));
     await faulted;
+    const limitersEnded = this.#limiters.filter(({ program }) => !program.running).length;
     const [first, last] = [beginMs / 1_000, endMs / 1_000];
     const passedIn = (from: number, to: number, client?: Asked): number =>
       (client === undefined ? this.#clients : [client]).reduce(
@@ -168,7 +171,7 @@ class QuotaSite {
       used: passedIn(from, last) / (limit * Math.round((last - from) / windowSeconds)),
       emptySeconds: this.#clients.reduce((total, client) => total + emptySeconds(client, from, last), 0),
       jain: sum ** 2 / (parts.length * squares),
-      ...{ firstMs, firstOverLimit },
+      ...{ firstMs, firstOverLimit, limitersEnded },
     };
   }
 

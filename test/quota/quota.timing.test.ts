@@ -14,6 +14,7 @@ describeWithServer('three Envoys and two limiters', envoyProgram, (envoy) => {
     it('never exceed a limit that they share, while one limiter is killed', async () => {
       const skew = [0.6, 0.25, 0.15];
       const figures = await runQuota({ ...run, skew, fault: 'limiter killed' }, { envoy, redis });
+      expect(figures.limitersEnded).toBe(1);
       expect(figures.over).toBe(0);
       // Half of the last window is without the limiter of two Envoys.
       expect(figures.used).toBeGreaterThan(0.2);

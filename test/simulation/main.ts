@@ -21,8 +21,12 @@ objects and injects faults by chance, and checks all the time that what must hol
   --log          prints what the replicas log as well
 
 At the end the report as JSON; after a violation, which ends the run, the shortest history that was found to lead to one.
-Exit status: 0 when all held, 1 when something did not (with --with-defect the other way round), 2 for a wrong command line.
+Exit status: 0 when all held, 1 when something did not or too little happened to judge (with --with-defect: 0 when something did not
+hold, else 1), 2 for a wrong command line.
 `;
+
+/** Of the events that a known seed has: seeds differ. */
+const enoughEvents = 1 / 4;
 
 /** How long a failure is looked for in shorter histories. */
 const shrinkMs = 120_000;
@@ -66,7 +70,7 @@ const { count, seed, withDefect, log } = readOrExplain(() => readOptions(process
 });
 if (withDefect) loadWithDefect();
 // After the hook, which changes what is loaded.
-const { planOf, runSteps, shrunk } = await import('./run-simulation.ts');
+const { laterElections, missingEvents, planOf, runSteps, shrunk } = await import('./run-simulation.ts');
 console.log(`simulate: seed ${seed}, ${count} changes and faults`);
 const plan = planOf(seed, count);
 const report = await runSteps(seed, plan, log ? console.log : undefined);
@@ -85,8 +89,13 @@ const { history: _, pairs, ...rest } = report;
 console.log(JSON.stringify({ ...rest, pairs: { met: pairs.met, of: pairs.of } }, null, 1));
 if (pairs.never.length > 0) console.log(`never together: ${pairs.never.join('; ')}`);
 for (const violation of report.violations) console.error(violation);
-console.log(
-  hasFailed ? `simulate: seed ${seed}, ${report.violations.length} wrong` : 'simulate: nothing wrong',
-);
+const missing = hasFailed ? [] : missingEvents(report, count, enoughEvents);
+for (const event of missing) console.error(event);
+const tooShort =
+  laterElections(report) === 0 ? ', in a run too short for a second election: give more --faults' : '';
+if (hasFailed) console.log(`simulate: seed ${seed}, ${report.violations.length} wrong`);
+else if (missing.length > 0) console.log(`simulate: seed ${seed}, too little happened`);
+else console.log(`simulate: nothing wrong${tooShort}`);
 // What was killed in the simulation may hold the process.
-process.exit(hasFailed === withDefect ? 0 : 1);
+const isAsExpected = withDefect ? hasFailed : !hasFailed && missing.length === 0;
+process.exit(isAsExpected ? 0 : 1);

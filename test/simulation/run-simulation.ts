@@ -28,6 +28,26 @@ export interface SimulationReport {
   history: string[];
 }
 
+/** Of 1,000 changes and faults: looks, and elections after the first one. A run without them would have no violation either. */
+const minPer1000 = { strict: 300, settled: 5, ready: 2_000, elections: 2 };
+
+/** Events that the run had too few of; `part` of the usual number is enough. */
+export function missingEvents(report: SimulationReport, count: number, part = 1): string[] {
+  const happened = { ...report.looks, elections: laterElections(report) };
+  return Object.entries(minPer1000).flatMap(([name, usual]) => {
+    const min = Math.floor((usual * part * count) / 1_000);
+    const times = happened[name as keyof typeof minPer1000];
+    return times < min
+      ? [`${name}: only ${times}, and a run of ${count} changes and faults has at least ${min}`]
+      : [];
+  });
+}
+
+/** Elections of a leader after another one. */
+export function laterElections({ elections }: SimulationReport): number {
+  return Math.max(0, elections - 1);
+}
+
 type Named = readonly (readonly [HappeningName, Happening])[];
 
 const all = Object.entries(happenings) as unknown as Named;

@@ -16,17 +16,18 @@ async function simulate(...args: string[]): Promise<string> {
   return stdout;
 }
 
-it('a control plane holds what it must, while things happen by chance', async () => {
-  const output = await simulate('--faults', '1000', '--seed', '9');
+it('a control plane holds what it must, and one with a known defect does not, while the same things happen', async () => {
+  const seed = await seedThatFindsDefect();
+  const output = await simulate('--faults', '1000', '--seed', seed);
   const report = JSON.parse(output.slice(output.indexOf('{'), output.lastIndexOf('}') + 1));
   expectAllHeld(report);
 });
 
-it('a control plane with a known defect is found', async () => {
-  // Which seeds meet it changes with the control plane; about half of them do.
-  for (const seed of ['2', '4', '6', '8', '10', '12']) {
+/** Which seeds meet it changes with the control plane; about half of them do. */
+async function seedThatFindsDefect(): Promise<string> {
+  for (const seed of ['9', '2', '4', '6', '8', '10', '12']) {
     const output = await simulate('--faults', '1000', '--seed', seed, '--with-defect').catch(() => '');
-    if (/, \d+ wrong/.test(output)) return;
+    if (/, \d+ wrong/.test(output)) return seed;
   }
   throw new Error('no seed finds the defect');
-});
+}

@@ -4,7 +4,7 @@ import { type SoakCall, SoakCalls } from './soak-calls.ts';
 import { SoakConnection } from './soak-connection.ts';
 
 const perSecond = 5_000;
-const connectionCount = 200;
+export const connectionCount = 200;
 /** Calls of a connection before it goes: one to six seconds of them. */
 const callsOfConnection = { min: 25, max: 150 };
 /** Faults beyond so many are counted only. */
@@ -47,6 +47,7 @@ export class SoakLoad {
   /** Settles when every call is answered and every connection closed. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
+    this.#timer = undefined;
     const gone = new Promise<void>((resolve) => this.#gone.push(resolve));
     for (const connection of this.#connections) connection.close();
     if (this.#connections.size > 0) await gone;
@@ -94,7 +95,8 @@ export class SoakLoad {
       calls: min + Math.floor(this.#random() * (max - min)),
       onGone: (gone, problem) => {
         this.#connections.delete(gone);
-        this.#ended += 1;
+        // `stop` ends all connections; only those that ended under load count.
+        if (this.#timer !== undefined) this.#ended += 1;
         if (problem !== undefined) this.fault(`a connection ended: ${problem}`);
         if (this.#connections.size === 0) for (const settle of this.#gone.splice(0)) settle();
       },

@@ -40,6 +40,7 @@ export interface SoakEvents {
   newRules: number;
   /** Calls of counted keys that their limit rejected. */
   reachedLimits: number;
+  /** Connections that took all their calls and ended before the load stopped. */
   connectionsEnded: number;
 }
 

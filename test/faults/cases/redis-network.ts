@@ -10,6 +10,7 @@ import {
   type StoreInDanger,
   slowestMs,
 } from '../fault-case.ts';
+import type { Answer } from '../fault-load.ts';
 
 /** A Redis that is well, behind a proxy that is not. */
 function behindProxy(
@@ -64,16 +65,26 @@ const refused: FaultCase = {
   }),
 };
 
+/** In each direction. */
+const delayMs = 150;
+
 const delayed: FaultCase = {
   name: 'connection-slow',
   what: 'Every byte to and from Redis arrives 150 ms late: the answers are late by 300 ms, and all of them are counted',
   needs,
   bounds: { slowestMs, errors: 0, opened: 0 },
   prepare: behindProxy(
-    async (proxy, { outage }) => {
-      proxy.delay(150);
+    async (proxy, { load, outage }) => {
+      proxy.delay(delayMs);
+      const fromMs = performance.now();
+      await nextWell(load);
       await outage();
+      const isDelayed = ({ askedMs, outcome }: Answer): boolean => askedMs > fromMs && outcome !== 'ERROR';
+      const times = load.answers.filter(isDelayed).map(({ tookMs }) => tookMs);
       await proxy.heal();
+      const quickestMs = Math.min(...times);
+      // Timers may end a millisecond early.
+      if (quickestMs < 2 * delayMs - 5) throw new Error(`an answer took only ${quickestMs} ms`);
     },
     // The default where the limiter gets a processor at once.
     () => ({ STORE_BREAKER_SILENCE: `${Math.min(1900, Math.round(700 * machineLoad()))}ms` }),
