@@ -131,11 +131,13 @@ export async function helpTexts(read: (help: string) => string): Promise<ProseTe
 /** Texts that stay unchanged, because others search for them. */
 function frozenTexts(root: string): Set<string> {
   const lists = JSON.parse(readFileSync(join(root, 'schemas/frozen-names.json'), 'utf8')) as Record<
-    'logLines' | 'ruleErrors' | 'requestErrors',
+    string,
     string[]
   >;
-  const all = [...lists.logLines, ...lists.ruleErrors, ...lists.requestErrors];
-  return new Set(all.map((text) => markdownOf(text.replaceAll(/<\w+>/g, placeholder))));
+  const all = Object.entries(lists).filter(([name]) => /(?:Lines|Errors|Texts)$/.test(name));
+  return new Set(
+    all.flatMap(([, list]) => list).map((text) => markdownOf(text.replaceAll(/<\w+>/g, placeholder))),
+  );
 }
 
 export function messageTexts(root: string): ProseText[] {

@@ -2,7 +2,7 @@
  * Names and texts that stay: schemas/frozen-names.json, beside what envoyproxy/ratelimit answered, printed and counted
  * (go-service/recorded.json), and beside what Weir does with the same rules and requests.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants as http2 } from 'node:http2';
 import { join } from 'node:path';
 import type { DescMessage } from '@bufbuild/protobuf';
@@ -49,16 +49,31 @@ type ListName =
   | 'logLines'
   | 'ruleErrors'
   | 'requestErrors'
+  | 'httpTexts'
+  | 'clientLines'
+  | 'startErrors'
   | 'checkLines'
   | 'rlconfigLines'
   | 'debugIndexLines'
   | 'conditionTypes';
 
+type LeftOutName =
+  | 'statistics'
+  | 'spans'
+  | 'spanAttributes'
+  | 'debugIndexLines'
+  | 'logLines'
+  | 'clientLines'
+  | 'checkLines'
+  | 'startErrors';
+
 type Frozen = Record<ListName, string[]> & {
   /** The authority of each list. */
   sources: Record<string, string>;
   flags: Record<'client' | 'check', string[]>;
-  leftOut: Record<'statistics' | 'spans' | 'spanAttributes' | 'debugIndexLines', string[]>;
+  /** By list: entries that the recording lacks. */
+  unrecorded: Partial<Record<string, string[]>>;
+  leftOut: Record<'about' | LeftOutName, string[]>;
 };
 
 /** Those that no entry of the list allows; `<x>` in an entry allows any text. */
@@ -74,6 +89,28 @@ function unlisted(found: readonly string[], list: readonly string[]): string[] {
       ),
   );
   return found.filter((one) => !patterns.some((pattern) => pattern.test(one)));
+}
+
+/** Those that match nothing that was found. */
+function unfound(list: readonly string[], found: readonly string[]): string[] {
+  return list.filter((entry) => unlisted(found, [entry]).length === found.length);
+}
+
+/** The sources of the programs, as one text. */
+function sourcesOfPrograms(): string {
+  const pattern = '{limiter,process,rules,cli}/**/*.ts';
+  return globSync(pattern, { cwd: projectRoot, exclude: ['**/*.test.ts'] })
+    .map((path) => readFileSync(join(projectRoot, path), 'utf8'))
+    .join('\n');
+}
+
+/** Whether a text is written in a source, with a value for each `<x>`, and with anything for one at the end. */
+function isWrittenIn(source: string, text: string): boolean {
+  const parts = text
+    .replace(/<\w+>$/, '')
+    .split(/<\w+>/)
+    .map((part) => RegExp.escape(part));
+  return new RegExp(`['\`}]${parts.join(String.raw`\$\{[^}]+\}`)}`).test(source);
 }
 
 function jsonKeys(value: unknown): string[] {
@@ -114,8 +151,26 @@ describe('schemas/frozen-names.json', () => {
       'checkLines',
       recorded.errors.filter(({ status }) => status === 1).flatMap(({ text }) => text.trimEnd().split('\n')),
     ],
-  ])('lists all that the Go service has: %s', (list, found) => {
+    ['clientLines', recorded.grpcErrors],
+  ])('lists all that the Go service has, and nothing else: %s', (list, found) => {
     expect(unlisted(found, frozen[list])).toEqual([]);
+    expect(unfound(frozen[list], found)).toEqual(frozen.unrecorded[list] ?? []);
+  });
+
+  it('lists texts that the recording lacks as the programs have them, and those that they left out', () => {
+    const sources = sourcesOfPrograms();
+    const { logLines, ruleErrors, requestErrors, checkLines } = frozen.unrecorded;
+    const unrecorded = [logLines!, ruleErrors!, requestErrors!, checkLines!].flat();
+    const all = [...unrecorded, ...frozen.httpTexts, ...frozen.clientLines, ...frozen.startErrors];
+    expect(all.filter((text) => !isWrittenIn(sources, text))).toEqual([]);
+    const { leftOut } = frozen;
+    const gone = [leftOut.logLines, leftOut.checkLines, leftOut.clientLines, leftOut.startErrors].flat();
+    expect(gone.filter((text) => isWrittenIn(sources, text))).toEqual([]);
+    const source = ['Error(`a $', '{b.c}: d`)'].join('');
+    expect(['a <x>: d', 'a <x>', 'a <x>, d', 'b'].filter((text) => isWrittenIn(source, text))).toEqual([
+      'a <x>: d',
+      'a <x>',
+    ]);
   });
 
   it('lists flags, statistics, spans and pages of the Go service, or says that they are left out', () => {
@@ -123,6 +178,11 @@ describe('schemas/frozen-names.json', () => {
     const all = { ...recorded, debugIndexLines: recorded.pages['/'].trimEnd().split('\n') };
     for (const list of ['statistics', 'spans', 'spanAttributes', 'debugIndexLines'] as const)
       expect(unlisted(all[list], [...frozen[list], ...frozen.leftOut[list]])).toEqual([]);
+    for (const list of ['spans', 'spanAttributes', 'debugIndexLines', 'statistics'] as const)
+      expect([list, unfound([...frozen[list], ...frozen.leftOut[list]], all[list])]).toEqual([
+        list,
+        frozen.unrecorded[list] ?? [],
+      ]);
   });
 
   it('lists what Weir has', () => {
@@ -171,7 +231,9 @@ describe('schemas/frozen-names.json', () => {
   });
 
   it('names the source of each list', () => {
-    const lists = Object.keys(frozen).filter((name) => !['about', 'sources', 'leftOut'].includes(name));
+    const lists = Object.keys(frozen).filter(
+      (name) => !['about', 'sources', 'unrecorded', 'leftOut'].includes(name),
+    );
     expect(Object.keys(frozen.sources)).toEqual(lists);
   });
 });

@@ -7,10 +7,15 @@ import { programs } from '../../cli/main.ts';
 import { type Command, helpFlag } from '../../cli/shared/flags.ts';
 import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { limiterAliases, limiterSettingGroups } from '../../limiter/settings/settings.ts';
+import { builtInMapping } from '../../limiter/stats/prometheus/mapper.ts';
 import { defaultOf, type SettingsTable } from '../../process/settings/settings-reader.ts';
 import { isObject } from '../../rules/model.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
-import { documentedStatistics } from '../support/documented-statistics.ts';
+import {
+  documentedRuleStatistics,
+  documentedStatistics,
+  documentedTags,
+} from '../support/documented-statistics.ts';
 import { projectRoot } from '../support/documents.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -100,9 +105,28 @@ async function flags(): Promise<Json> {
   return Object.fromEntries(commands.flat());
 }
 
-async function controlPlaneMetrics(): Promise<string[]> {
-  const text = await recordedTelemetry().metrics.metrics();
-  return [...text.matchAll(/^# TYPE (weir_\S+ \S+)/gm)].map(([, metric]) => metric!);
+/** The kind and the labels of each. Those of Node's process are not ours to promise. */
+function controlPlaneMetrics(): Json {
+  const { registry } = recordedTelemetry().metrics;
+  // The library has `labelNames` in each metric, and its types do not say so.
+  const all = registry.getMetricsAsArray() as unknown as {
+    name: string;
+    type: string;
+    labelNames: string[];
+  }[];
+  return Object.fromEntries(
+    all
+      .filter(({ name }) => name.startsWith('weir_'))
+      .map(({ name, type, labelNames }) => [name, { kind: type, labels: labelNames }]),
+  );
+}
+
+/** What Prometheus gets of the limiter's statistics that do not keep their names: the metric and its labels. */
+function limiterMetrics(): Json {
+  const { rules } = builtInMapping({ responseTimeAsMilliseconds: false });
+  return Object.fromEntries(
+    rules.map(({ match, name, labels }) => [match, { name, labels: labels.map((label) => label.join('=')) }]),
+  );
 }
 
 export async function interfaces(): Promise<Json> {
@@ -113,8 +137,10 @@ export async function interfaces(): Promise<Json> {
       aliases: limiterAliases,
     },
     flags: await flags(),
-    statistics: documentedStatistics(),
-    controlPlaneMetrics: await controlPlaneMetrics(),
+    statistics: [...documentedStatistics(), ...documentedRuleStatistics()],
+    statisticTags: documentedTags(),
+    limiterMetrics: limiterMetrics(),
+    controlPlaneMetrics: controlPlaneMetrics(),
     schemas: filesAs('schemas/!(frozen-names).json', JSON.parse),
     frozenNames: filesAs('schemas/frozen-names.json', JSON.parse),
     chart: filesAs('charts/weir/values.schema.json', JSON.parse),

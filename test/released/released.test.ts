@@ -181,6 +181,23 @@ it.each(['CEL rules', 'fields named version'])('records all %s', async (what) =>
   expect(written).not.toBeNull();
 });
 
+it('finds a statistic of rules, a tag and a label that are gone', async () => {
+  const rule = 'ratelimit.service.rate_limit.<metric key>';
+  const metric = 'weir_control_plane_fleet_rules';
+  const old = {
+    statistics: [`${rule}.passed`, `${rule}.leased_hits`, `${rule}.gone`],
+    statisticTags: { 'ratelimit.limits.warned': ['rule', 'gone'] },
+    limiterMetrics: { 'ratelimit.service.config_load_success': { name: 'gone', labels: [] } },
+    controlPlaneMetrics: { [metric]: { kind: 'gauge', labels: ['fleet', 'gone'] } },
+  };
+  expect(lost(old, await interfaces())).toEqual([
+    `.statistics: "${rule}.gone"`,
+    '.statisticTags.ratelimit.limits.warned: "gone"',
+    '.limiterMetrics.ratelimit.service.config_load_success.name',
+    `.controlPlaneMetrics.${metric}.labels: "gone"`,
+  ]);
+});
+
 it('finds a value of a setting that is not accepted any more', () => {
   expect(acceptedValues()).toMatchObject({
     BACKEND_TYPE: ['redis', 'memcache', 'memory'],

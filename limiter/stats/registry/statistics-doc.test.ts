@@ -1,10 +1,13 @@
 /** Compares docs/statistics.md with the names in the program, in both directions. */
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';
 import { httpRejections } from '../../../process/http/http-connections.ts';
 import { loggerOf } from '../../../process/log/logger.ts';
-import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
+import {
+  documentedRuleStatistics,
+  documentedStatistics,
+  documentedTags,
+} from '../../../test/support/documented-statistics.ts';
 import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
 import { registerLeaseStats } from '../../leases/threads.ts';
 import { registerOverrideStats } from '../../overrides/threads.ts';
@@ -18,8 +21,8 @@ import { createAdminStats } from './operator-stats.ts';
 import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
-/** Every name except those of rules, without tags. Variable parts are in angle brackets, as in the document. */
-function namesOfTheProgram(): string[] {
+/** Has every statistic except those of rules. Variable parts of names are in angle brackets, as in the document. */
+function registryOfTheProgram(): StatsRegistry {
   const registry = new StatsRegistry();
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
@@ -92,8 +95,34 @@ function namesOfTheProgram(): string[] {
   stats.registerConnectionMemoryStats(registry, { bytes: 0 });
   stats.createRejectionStats(registry, 'ratelimit.http', httpRejections, () => 0);
   for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
+  return registry;
+}
+
+/** Without tags. */
+function namesOfTheProgram(): string[] {
+  const registry = registryOfTheProgram();
   const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));
   return [...new Set([...slots, ...registry.timerNames(0)])];
+}
+
+/** Of those that have tags from the start. */
+function tagsOfTheProgram(): Record<string, string[]> {
+  const registry = registryOfTheProgram();
+  const slots = Array.from({ length: registry.slotCount }, (_, slot) => slot);
+  return Object.fromEntries(
+    slots
+      .map(
+        (slot) =>
+          [
+            registry.plainNameOf(slot),
+            registry
+              .tagsOf(slot)
+              .map(([key]) => key)
+              .sort(),
+          ] as const,
+      )
+      .filter(([, tags]) => tags.length > 0),
+  ) as Record<string, string[]>;
 }
 
 describe('docs/statistics.md', () => {
@@ -108,8 +137,19 @@ describe('docs/statistics.md', () => {
   });
 
   it('has the statistics of rules', () => {
-    const text = readFileSync(new URL('../../../docs/statistics.md', import.meta.url), 'utf8');
-    for (const name of [...ruleStatNames, leasedHitsName]) expect(text).toContain(`| \`.${name}\` |`);
+    const prefix = 'ratelimit.service.rate_limit.';
+    const ofRules = [...ruleStatNames, leasedHitsName].map((name) => `${prefix}<metric key>.${name}`);
+    const all = [...ofRules, `${prefix}<domain>.domain_not_found`];
+    expect(documentedRuleStatistics().sort()).toEqual(all.sort());
+  });
+
+  it('has the tags of each', () => {
+    const sorted = Object.fromEntries(
+      Object.entries(documentedTags()).map(([name, tags]) => [name, tags.toSorted()]),
+    );
+    const ofProgram = tagsOfTheProgram();
+    expect(Object.keys(ofProgram).length).toBeGreaterThan(8);
+    expect(sorted).toMatchObject(ofProgram);
   });
 
   it('has none that the program does not have', () => {
