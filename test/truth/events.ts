@@ -1,5 +1,7 @@
 /** What happens by chance, one thing after the other, and what ends again after a while. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../fuzz/random.ts';
+import { LoadedDeadline } from '../support/machine-load.ts';
 import { PartlyRejectingLimiter } from './delta-limiter.ts';
 import { RealLimiter, type RunningLimiter, ScriptedLimiter } from './limiters.ts';
 import { isRefused, namespaces } from './objects.ts';
@@ -35,14 +37,19 @@ const minBeforeEndMs = 1_200;
 /** A limiter that does not end it by itself is found after `maxLieMs`, and a look. */
 const aloneAfterEndMs = 4_500;
 
+/** Until a control plane that was started leads, or a look at a killed API server fails, on a machine with nothing else to do. */
+const maxUnseenMs = 6_000;
+
 interface Ending {
   atMs: number;
   end(): Promise<void> | void;
 }
 
-/** How often each of these happened; a run in which one did not proves little. */
+/** How often each of these was seen to happen; a run in which one did not proves little. */
 export interface Happened {
+  /** Times that a look failed because the API server was killed. */
   apiServerKills: number;
+  /** Rivals that led their own replicas before they ended. */
   rivals: number;
   leaderKills: number;
 }
@@ -70,6 +77,8 @@ export class Chance {
   #nextApiMs: number;
   /** Of the first kill of a leader, which does not wait for chance. */
   #nextLeaderMs: number;
+  /** The API server was killed, and no look has failed since. */
+  #isKillUnseen = false;
   readonly happened: Happened = { apiServerKills: 0, rivals: 0, leaderKills: 0 };
   /** As they were seen last. */
   objects: readonly SeenObject[] = [];
@@ -383,10 +392,10 @@ export class Chance {
 
   async #killLeader(leader: Replica): Promise<void> {
     this.#nextLeaderMs = Number.POSITIVE_INFINITY;
-    this.happened.leaderKills += 1;
     this.#world.troubled(leader);
     // Away for longer than its Lease lasts, so that another one is elected.
     await this.#endReplica(leader, 'SIGKILL', leaseDurationMs + 1_000);
+    if (!leader.isRunning) this.happened.leaderKills += 1;
   }
 
   async #happenToControlPlane(): Promise<void> {
@@ -448,25 +457,41 @@ export class Chance {
     const { rival } = this.#world;
     const { pace } = this.#options;
     this.#nextRivalMs = this.#soon(180_000, 420_000);
-    this.happened.rivals += 1;
     this.#options.report('a second control plane of this class starts');
     rival.start(this.#options.nowMs());
     this.#later(pace * 10_000, pace * 30_000, async () => {
+      await this.#seen(() => rival.leads || this.#world.isApiServerAway);
+      if (rival.leads) this.happened.rivals += 1;
       await rival.stop('SIGKILL');
       this.#options.report('the second control plane of this class ends');
     });
   }
 
+  /** A look at the API server failed. */
+  lookFailed(): void {
+    if (!this.#isKillUnseen) return;
+    this.#isKillUnseen = false;
+    this.happened.apiServerKills += 1;
+  }
+
+  /** Waits for the effect of an event, so that the event does not end before it. */
+  async #seen(isThere: () => boolean): Promise<void> {
+    const deadline = new LoadedDeadline(maxUnseenMs);
+    while (!isThere() && !deadline.isOver) await sleep(20);
+  }
+
   async #restartApiServer(): Promise<void> {
     const { server } = this.#world;
     this.#nextApiMs = this.#soon(120_000, 360_000);
-    this.happened.apiServerKills += 1;
     this.#options.report('the API server is killed');
     this.#world.isApiServerAway = true;
     this.#world.leaderTroubled();
     this.#busyReplica = true;
     await server.stopServer();
+    this.#isKillUnseen = true;
     this.#later(0, this.#options.pace * 10_000, async () => {
+      await this.#seen(() => !this.#isKillUnseen);
+      this.#isKillUnseen = false;
       await server.startServer();
       this.#options.report('the API server is back');
       this.#world.isApiServerAway = false;

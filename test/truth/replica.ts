@@ -72,6 +72,11 @@ export class Replica {
     return this.isRunning && !this.isPaused && !this.isCut;
   }
 
+  /** The present process has reported that it leads. */
+  get leads(): boolean {
+    return this.isRunning && this.#program?.output.includes('"Leading"') === true;
+  }
+
   /** How often it reported that it lost the lead since this was last asked. */
   takeLostLeads(): number {
     const output = this.output;

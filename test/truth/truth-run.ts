@@ -230,6 +230,7 @@ class TruthRun {
         this.#chance.objects = sight.objects;
         for (const { key, what } of this.#oracle.look(sight)) this.#violated(`${key}: ${what}`);
       } catch (error) {
+        this.#chance.lookFailed();
         this.#oracle.forget();
         this.#sight = undefined;
         this.#report(`nothing is seen: ${(error as Error).message}`);
