@@ -1,4 +1,4 @@
-/** `<weir-chart>`: decisions per second over time. Its colours are those of its legend, so that a change of theme is a drawing. */
+/** `<weir-chart>`: decisions per second over time. Its colors are those of its legend, so that a change of theme is a drawing. */
 // @ts-expect-error: its types lie beside another file of it.
 import Plot from '../node_modules/uplot/dist/uPlot.esm.js';
 
@@ -29,12 +29,12 @@ class Chart extends HTMLElement {
   }
 
   connectedCallback() {
-    const colour = (/** @type {string} */ name) =>
+    const color = (/** @type {string} */ name) =>
       getComputedStyle(document.querySelector(`.swatch.${name}`) ?? this).color;
     const faint = () => getComputedStyle(this).getPropertyValue('color');
     const axis = {
       stroke: faint,
-      grid: { stroke: () => colour('grid'), width: 1 },
+      grid: { stroke: () => color('grid'), width: 1 },
       ticks: { show: false },
       font: '11px system-ui',
     };
@@ -64,12 +64,12 @@ class Chart extends HTMLElement {
           {},
           ...series.map(({ name, label }) => ({
             label,
-            stroke: () => colour(name),
+            stroke: () => color(name),
             width: name === 'over' ? 2 : 1.5,
             // A single one makes no line.
             points: {
               show: (/** @type {import('uplot')} */ plot) => plot.data[0].length === 1,
-              fill: () => colour(name),
+              fill: () => color(name),
             },
           })),
         ],

@@ -181,7 +181,7 @@ export class ControlLoop {
     this.#decide();
   }
 
-  /** Decides. News that arrives while a result is applied leads to another decision afterwards. */
+  /** Decides. News that arrives while a result is applied leads to another decision afterward. */
   #decide(): void {
     if (this.#isDeciding || this.#isClosed) return;
     this.#isDeciding = true;

@@ -20,7 +20,7 @@ describe('SortWindow', () => {
     const shuffled = fc.record({ size: fc.integer({ min: 0, max: 20 }), jitters: fc.array(fc.nat(20)) });
     fc.assert(
       fc.property(shuffled, ({ size, jitters }) => {
-        // Moved back by at most `size` places, since the times of two neighbours differ by one.
+        // Moved back by at most `size` places, since the times of two neighbors differ by one.
         const places = jitters.map((jitter, timeMs) => ({ timeMs, at: timeMs + Math.min(jitter, size) }));
         const times = places.sort((a, b) => a.at - b.at).map(({ timeMs }) => timeMs);
         const { taken, late } = sorted(size, times);

@@ -43,7 +43,7 @@ function cell(value: unknown): string {
   return value === '' ? 'empty' : `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
 }
 
-interface Labelled {
+interface Labeled {
   name?: string;
   labels?: Record<string, string>;
 }
@@ -51,8 +51,8 @@ interface Labelled {
 interface KubernetesObject {
   apiVersion: string;
   kind: string;
-  metadata: Labelled;
-  spec?: { template?: { metadata: Labelled } };
+  metadata: Labeled;
+  spec?: { template?: { metadata: Labeled } };
 }
 
 const namespace = 'weir-system';

@@ -32,7 +32,7 @@ const shown = ['Calls by method', 'Time of a decision', 'Calls without a usual a
 const alsoShown = ['Hits by domain', 'Hits over, near and within limits', 'Breaker'];
 const runSeconds = 180;
 const awaySeconds: [number, number] = [110, 125];
-const colours = ['#0969da', '#1a7f37', '#cf222e', '#9a6700', '#8250df'];
+const colors = ['#0969da', '#1a7f37', '#cf222e', '#9a6700', '#8250df'];
 
 function programPath(program: typeof redisProgram): string {
   const found = findServer(program);
@@ -132,7 +132,7 @@ async function drawPanels(api: string, fromSeconds: number): Promise<string> {
   font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12">
 <title id="title">Panels of the dashboard</title>
 <desc id="desc">Two limiters for three minutes. Calls swell and ebb; for 15 seconds Redis is away: calls fail at once, the breaker is
-open, and afterwards everything is as before.</desc>
+open, and afterward everything is as before.</desc>
 <style>
 .page{fill:#f6f8fa;stroke:#d0d7de}.panel{fill:#fff;stroke:#d0d7de}text{fill:#1f2328}.small{fill:#57606a;font-size:11px}.grid{stroke:#d0d7de}
 .value{font-size:22px;font-weight:600}.line{fill:none;stroke-width:1.5}
@@ -195,11 +195,11 @@ function drawChart(
     const value = share * max;
     return `<path class="grid" d="M${left} ${down(value)}h${width}"/><text class="small" x="${left - 6}" y="${Number(down(value)) + 4}" text-anchor="end">${text(value, unit)}</text>`;
   });
-  const paths = lines.slice(0, colours.length).map(({ name, points }, n) => {
+  const paths = lines.slice(0, colors.length).map(({ name, points }, n) => {
     const known = points.filter(([, value]) => Number.isFinite(value));
     const d = known.map(([at, value], i) => `${i === 0 ? 'M' : 'L'}${across(at)} ${down(value)}`).join('');
     const at = left + n * 78;
-    return `<path class="line" stroke="${colours[n]}" d="${d}"/><path d="M${at} ${y + 180}h10" stroke="${colours[n]}" stroke-width="3"/><text class="small" x="${at + 14}" y="${y + 184}">${shortened(name)}</text>`;
+    return `<path class="line" stroke="${colors[n]}" d="${d}"/><path d="M${at} ${y + 180}h10" stroke="${colors[n]}" stroke-width="3"/><text class="small" x="${at + 14}" y="${y + 184}">${shortened(name)}</text>`;
   });
   return `<rect class="panel" x="${x}" y="${y}" width="384" height="200" rx="4"/><text x="${x + 10}" y="${y + 20}">${panel.title}</text>${grid.join('')}${paths.join('')}`;
 }

@@ -46,8 +46,8 @@ function copyNode(): void {
   for (const library of sharedLibraries(process.execPath)) {
     copyFileSync(library, join(nodejs, 'lib', basename(library)));
   }
-  const licence = join(dirname(process.execPath), '..', 'LICENSE');
-  if (existsSync(licence)) copyFileSync(licence, join(nodejs, 'LICENSE'));
+  const license = join(dirname(process.execPath), '..', 'LICENSE');
+  if (existsSync(license)) copyFileSync(license, join(nodejs, 'LICENSE'));
 }
 
 /** Named by its whole path: the image has no `env` to look for Node, and no shell. */

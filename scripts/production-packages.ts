@@ -8,9 +8,9 @@ interface LockedPackage {
   devOptional?: boolean;
 }
 
-/** What no process reads: types, sources, maps and notes; licences stay. */
+/** What no process reads: types, sources, maps and notes; licenses stay. */
 const neverRead = /\.(?:ts|mts|cts|tsx|map|flow|md|markdown)$/;
-const licence = /^(?:licen[cs]e|notice|copying|copyright)/i;
+const license = /^(?:licen[cs]e|notice|copying|copyright)/i;
 
 /** Folders below the project, `node_modules/...`. Those that were not installed here, for another system, are left out. */
 export function productionPackages(projectRoot: string): string[] {
@@ -30,7 +30,7 @@ export function copyPackages(projectRoot: string, packages: readonly string[], t
     cpSync(join(projectRoot, path), join(target, path), {
       recursive: true,
       dereference: true,
-      filter: (source) => source !== nested && (licence.test(basename(source)) || !neverRead.test(source)),
+      filter: (source) => source !== nested && (license.test(basename(source)) || !neverRead.test(source)),
     });
   }
 }

@@ -250,7 +250,7 @@ function nameRelease({ sources, repository, image, epochSeconds }: Release, helm
 }
 
 /**
- * `weir-<version>-linux-x64.tar.gz`, with the program, its name as a plugin of kubectl, and the licences. Node for another processor than
+ * `weir-<version>-linux-x64.tar.gz`, with the program, its name as a plugin of kubectl, and the licenses. Node for another processor than
  * this one comes from its npm package, at the version of this one.
  */
 function makeCommandLine({ version, out, sources, epochSeconds }: Release, processor: string): void {
@@ -258,14 +258,14 @@ function makeCommandLine({ version, out, sources, epochSeconds }: Release, proce
   const folder = join(sources, '..', name);
   mkdirSync(folder);
   const isOther = processor !== process.arch;
-  const licence = join(
+  const license = join(
     isOther ? nodeOf(processor, folder) : join(dirname(process.execPath), '..'),
     'LICENSE',
   );
-  const node = isOther ? ['--node', join(dirname(licence), 'bin/node')] : [];
+  const node = isOther ? ['--node', join(dirname(license), 'bin/node')] : [];
   const args = ['scripts/single-executable.ts', join(folder, 'weir'), ...node];
   mustRun({ title: 'command line', command: process.execPath, args, cwd: sources });
-  if (existsSync(licence)) copyFileSync(licence, join(folder, 'LICENSE.node'));
+  if (existsSync(license)) copyFileSync(license, join(folder, 'LICENSE.node'));
   rmSync(join(folder, 'package'), { recursive: true, force: true });
   copyFileSync(join(sources, 'LICENSE'), join(folder, 'LICENSE'));
   symlinkSync('weir', join(folder, 'kubectl-weir'));

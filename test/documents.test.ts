@@ -92,14 +92,14 @@ describe('the commands in the documents', () => {
   it('stand in blocks that say so', () => {
     const command =
       /^(\$ |([A-Z_]+=\S* )*(npm|npx|weir|kubectl|curl|helm|docker|kind|envoy|node|git|openssl|echo) )/m;
-    const unlabelled = documents
+    const unlabeled = documents
       .flatMap((document) => fencedBlocks(readDocument(document)).map((block) => ({ document, ...block })))
       .filter(
         ({ language, text }) =>
           /^(bash|shell|console)$/.test(language) || (language === '' && command.test(text)),
       )
       .map(({ document, line, text }) => `${document}:${line} ${text.split('\n')[0]}`);
-    expect(unlabelled).toEqual([]);
+    expect(unlabeled).toEqual([]);
   });
 });
 

@@ -16,7 +16,7 @@ describe('Readiness', () => {
     expect(readiness.missing).toEqual([]);
   });
 
-  it('ends with the drain, whatever is reached afterwards', () => {
+  it('ends with the drain, whatever is reached afterward', () => {
     const readiness = new Readiness();
     readiness.reached('source');
     readiness.drain();

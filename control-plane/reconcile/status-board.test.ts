@@ -527,7 +527,7 @@ describe('StatusBoard', () => {
       expect(next.queue.size).toBe(0);
     });
 
-    it('says so afterwards', () => {
+    it('says so afterward', () => {
       next.awaitsLimiters = false;
       next.evaluate();
       expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);

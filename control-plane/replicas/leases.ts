@@ -285,7 +285,7 @@ interface Life extends LeaseObservation {
  *                   └───┼─┘                               │      v
  *                       └──────── seen with a change ─────┘   (none)
  *
- * While we hear nothing ourselves, nobody dies: silence is then no sign of anything. Afterwards everybody who was
+ * While we hear nothing ourselves, nobody dies: silence is then no sign of anything. Afterward everybody who was
  * alive has a whole duration to be seen.
  */
 export class ReplicaLiveness {

@@ -102,7 +102,7 @@ export class Allocator {
 
   /**
    * Renews all assignments with their whole TTL. Resolves when the last one is pushed, or could not be. Nothing is granted
-   * afterwards.
+   * afterward.
    */
   async drain(nowMs: number): Promise<void> {
     const atMs = this.#options.times.of(nowMs);

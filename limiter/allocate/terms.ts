@@ -84,7 +84,7 @@ export interface Share {
   report(used: ClientReport, nowMs: number, cameMs?: number): number;
   /**
    * Records that the client has everything that was pushed up to this moment, and had it before its next report: it answered an
-   * HTTP/2 PING that was sent afterwards. Without this call, the share waits for `settleMs`, and more of the limit stays unused
+   * HTTP/2 PING that was sent afterward. Without this call, the share waits for `settleMs`, and more of the limit stays unused
    * meanwhile.
    */
   arrived(sentMs: number): void;

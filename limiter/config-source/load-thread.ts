@@ -51,7 +51,7 @@ export interface LoadThreadLimits {
  */
 const maxYoungHeapMiB = 8;
 
-/** Loads in a thread that is started for this load, so that its memory is released afterwards. */
+/** Loads in a thread that is started for this load, so that its memory is released afterward. */
 export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOptions): LoadThread<Success> {
   try {
     return followWorker(startWorker(load, options.maxHeapMiB), load, options);

@@ -341,7 +341,7 @@ export class KnownEntriesCache {
     return known;
   }
 
-  /** Stores entries. The caller observes `maxBytes` and does not change the entries afterwards. */
+  /** Stores entries. The caller observes `maxBytes` and does not change the entries afterward. */
   add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
     const slot = slotOf(bytes, start, end);
     const known = new KnownEntries(slot, latin1Slice.call(bytes, start, end), entries);

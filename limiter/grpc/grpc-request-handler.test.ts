@@ -152,7 +152,7 @@ describe('a unary call', () => {
     expect(stream.sections).toEqual(want);
   });
 
-  it('is refused when what it holds is needed, and holds nothing afterwards', () => {
+  it('is refused when what it holds is needed, and holds nothing afterward', () => {
     const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request();
     fixture.handler.onData(stream, withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);

@@ -64,7 +64,7 @@ describe('the list of fields', () => {
     expect(fields).toEqual([':method', 'GET']);
   });
 
-  it('is cut where it is too long, and the table is right afterwards', () => {
+  it('is cut where it is too long, and the table is right afterward', () => {
     const decoder = open({ maxListBytes: 300 });
     const fields: string[] = [];
     const block = Buffer.concat([literal(300), Buffer.from('400162 0163'.replace(' ', ''), 'hex')]);

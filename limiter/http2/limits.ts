@@ -242,6 +242,6 @@ export interface Http2ConnectionOptions {
   onShed?(): void;
   /** Called when `bufferedBytes` has changed: at most once for each `flush`, and again after a call of `shed`. */
   onBufferedBytes?(bufferedBytes: number): void;
-  /** Called once, when no stream is left. Nothing else is called afterwards. */
+  /** Called once, when no stream is left. Nothing else is called afterward. */
   onClose?(): void;
 }

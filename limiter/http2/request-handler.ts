@@ -25,7 +25,7 @@ export interface RequestHandler {
   onAbort(stream: RequestStream, code: ErrorCode): void;
   /**
    * Called when connections must hold less memory and this request has waited longest for its peer. The handler should answer the request
-   * with an error now. A stream that is still open afterwards is reset.
+   * with an error now. A stream that is still open afterward is reset.
    */
   onShed?(stream: RequestStream): void;
 }
@@ -80,7 +80,7 @@ export interface RequestStream {
 
 /** The output of a connection: a socket, or a test. */
 export interface Transport {
-  /** Takes over the bytes, which do not change afterwards. Returns false if they wait for the peer; `onDrain` follows. */
+  /** Takes over the bytes, which do not change afterward. Returns false if they wait for the peer; `onDrain` follows. */
   write(bytes: Uint8Array): boolean;
   /** Sends the written bytes, then ends the output. It waits only briefly for the peer to end. */
   end(): void;

@@ -288,7 +288,7 @@ describe('log lines', () => {
       'the end of the process',
       (log) => {
         const shutdown = lines.shutdownLines(log);
-        shutdown.signalled('SIGTERM', 5000);
+        shutdown.signaled('SIGTERM', 5000);
         shutdown.stepFailed('redis', new Error('no'));
         shutdown.stepTookTooLong('grpc', 10);
         shutdown.forced('SIGINT');

@@ -1,7 +1,7 @@
 /**
  * All overrides of this process from all sources. It decides which of two overrides with the same place is in force, publishes
  * them to the serving threads, and reports their status. Threads end overrides by themselves. A timer here puts Conflicted
- * overrides in force afterwards.
+ * overrides in force afterward.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { limitLabel, overrideWords, unusedUnitWords } from '../../rules/describe.ts';

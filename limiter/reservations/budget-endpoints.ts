@@ -1,5 +1,5 @@
 /**
- * `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: reserve the cost of a request before it is known, and settle it afterwards.
+ * `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: reserve the cost of a request before it is known, and settle it afterward.
  */
 import { Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';

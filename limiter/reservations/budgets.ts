@@ -156,7 +156,7 @@ export interface Budgets {
   ): void;
   /**
    * Returns domain and descriptors of a reservation that was made with `recalled`, for a caller that settles it without them. The
-   * caller's rights on that domain must be checked afterwards. `domain` may be undefined for an id that Weir made. Returns undefined if
+   * caller's rights on that domain must be checked afterward. `domain` may be undefined for an id that Weir made. Returns undefined if
    * the domain has no such reservation, or no longer.
    */
   recall(id: string, domain: string | undefined): Promise<RecalledReservation | undefined | BudgetFailure>;

@@ -157,7 +157,7 @@ describe('a connection with much to do', () => {
 });
 
 describe('a connection that also waits for its peer to read', () => {
-  it('is handed nothing in its turn until then, and what waits has a turn afterwards', async () => {
+  it('is handed nothing in its turn until then, and what waits has a turn afterward', async () => {
     const thread = new Thread(5);
     const peer = new Peer(thread, 'a');
     await turnOfLoop();

@@ -67,7 +67,7 @@ export interface MessageStream {
   /** Created anew at each access, for rare use. */
   readonly origin?: RequestOrigin | undefined;
   send(message: Uint8Array): void;
-  /** Ends the call, with OK if there is no status. Messages sent afterwards are dropped. */
+  /** Ends the call, with OK if there is no status. Messages sent afterward are dropped. */
   end(status?: GrpcStatus): void;
   /** Calls back once when the call is over, no matter which side ended it. */
   onClose(listener: () => void): void;

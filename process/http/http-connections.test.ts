@@ -141,14 +141,14 @@ describe('HttpServer', () => {
     ['busy', 'GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'],
   ])('leaves alone an address that has few, while another has many that are %s', async (_, text) => {
     const { peer, refused } = await start();
-    const neighbour = await peer('127.0.0.2');
-    if (text.includes('/wait')) neighbour.socket.write(text);
+    const neighbor = await peer('127.0.0.2');
+    if (text.includes('/wait')) neighbor.socket.write(text);
     const crowd = [await peer(), await peer()];
     for (const one of crowd) if (text !== '') one.socket.write(text);
     await new Promise((resolve) => setTimeout(resolve, 20));
     const third = await peer();
     await eventually(() => expect(crowd[0]?.isClosed).toBe(true));
-    expect([neighbour, crowd[1], third].map((one) => one?.isClosed)).toEqual([false, false, false]);
+    expect([neighbor, crowd[1], third].map((one) => one?.isClosed)).toEqual([false, false, false]);
     expect(refused).toEqual(['too_many_connections']);
   });
 

@@ -23,7 +23,7 @@ export function libraryWarning(log: Logger, text: string): void {
 export function shutdownLines(log: Logger): ShutdownListener {
   let isInOrder = true;
   return {
-    signalled: (signal, drainDelayMs) => log.warn('Shutting down after a signal', { signal, drainDelayMs }),
+    signaled: (signal, drainDelayMs) => log.warn('Shutting down after a signal', { signal, drainDelayMs }),
     stepFailed: (step, error) => {
       isInOrder = false;
       log.error('Could not shut down a part', { step, error });

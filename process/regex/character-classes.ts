@@ -66,7 +66,7 @@ function insideOf(begins: Uint32Array, ranges: Int32Array): Uint8Array {
   });
 }
 
-/** Splits each class into its parts inside and outside. Returns the number of classes afterwards. */
+/** Splits each class into its parts inside and outside. Returns the number of classes afterward. */
 function split(classes: Uint16Array, count: number, inside: Uint8Array): number {
   const hasOutside = new Set(classes.filter((_, interval) => inside[interval] === 0));
   const parts = new Map<number, number>();

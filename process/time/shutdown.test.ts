@@ -15,7 +15,7 @@ function start(options: { drainDelayMs?: number; steps?: ShutdownStep[] } = {}) 
     steps: options.steps ?? [step('grpc', events), step('stats', events)],
     exit: (code) => events.push(`exit ${code}`),
     listener: {
-      signalled: (signal, delayMs) => events.push(`${signal}, drains ${delayMs} ms`),
+      signaled: (signal, delayMs) => events.push(`${signal}, drains ${delayMs} ms`),
       stepFailed: (name, error) => events.push(`${name} failed: ${(error as Error).message}`),
       stepTookTooLong: (name, timeoutMs) => events.push(`${name} took more than ${timeoutMs} ms`),
       forced: (signal) => events.push(`forced by ${signal}`),

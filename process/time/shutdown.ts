@@ -19,7 +19,7 @@ export interface ShutdownStep {
 }
 
 export interface ShutdownListener {
-  signalled(signal: ShutdownSignal, drainDelayMs: number): void;
+  signaled(signal: ShutdownSignal, drainDelayMs: number): void;
   stepFailed(step: string, error: unknown): void;
   stepTookTooLong(step: string, timeoutMs: number): void;
   /** Called when a second signal came. The process ends right after this. */
@@ -72,7 +72,7 @@ export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
       });
       options.markUnhealthy();
       const drainDelayMs = options.drainDelayMs();
-      options.listener.signalled(signal, drainDelayMs);
+      options.listener.signaled(signal, drainDelayMs);
       void endInOrder(options, drainDelayMs, () => forced).then(() => {
         callOff();
         resolve();

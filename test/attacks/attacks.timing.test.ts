@@ -33,7 +33,7 @@ const grounds: (AttackGround & { title: string; program?: ServerProgram })[] = [
 
 /**
  * The worst of a few hundred answers, on the cores that attacker, client and limiter share with the end of other tests, is a
- * noisy figure: `npm run attacks` holds it to its bound, here it is five times that. What a lack of defence does is far above.
+ * noisy figure: `npm run attacks` holds it to its bound, here it is five times that. What a lack of defense does is far above.
  */
 const patience = 5;
 

@@ -1,5 +1,5 @@
 /**
- * `npm run budgets -- [--streams N] [--seed N] [--write]`: streams whose cost is known afterwards, over four limiters and one
+ * `npm run budgets -- [--streams N] [--seed N] [--write]`: streams whose cost is known afterward, over four limiters and one
  * Redis, with reservations and without. Ends with an error when a budget with reservations was overspent, or one leaked.
  */
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The two ways to keep a budget whose costs are known afterwards. */
+/** The two ways to keep a budget whose costs are known afterward. */
 import type { BudgetClient } from './budget-client.ts';
 import { domain, type StreamPlan } from './stream-plan.ts';
 

@@ -254,9 +254,9 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
       }
       await send(abandon('reports'));
       await sleep(reportMs + 500);
-      const afterwards = server.reportsOf('reports').length;
+      const afterward = server.reportsOf('reports').length;
       await client.ask('reports');
-      await eventually(() => expect(server.reportsOf('reports').length).toBe(afterwards + 1), {
+      await eventually(() => expect(server.reportsOf('reports').length).toBe(afterward + 1), {
         timeoutMs: 1_000,
       });
     });

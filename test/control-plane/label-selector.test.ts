@@ -10,7 +10,7 @@ const namespace = 'selected';
 const path = `/api/v1/namespaces/${namespace}/configmaps`;
 
 /** By the name of a ConfigMap. */
-const labelled: Readonly<Record<string, Labels>> = {
+const labeled: Readonly<Record<string, Labels>> = {
   none: {},
   a: { a: 'x' },
   empty: { a: '', b: 'x' },
@@ -45,7 +45,7 @@ const anything = fc
 describeWithApiServer('a label selector', (api) => {
   beforeAll(() => {
     api().createNamespace(namespace);
-    const items = Object.entries(labelled).map(([name, labels]) => ({
+    const items = Object.entries(labeled).map(([name, labels]) => ({
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name, namespace, labels },
@@ -62,7 +62,7 @@ describeWithApiServer('a label selector', (api) => {
           path,
           query: { labelSelector },
         });
-        return list.items.map(({ metadata }) => metadata.name).filter((name) => name in labelled);
+        return list.items.map(({ metadata }) => metadata.name).filter((name) => name in labeled);
       } catch (error) {
         if (error instanceof ApiError && error.status === 400) return 'refused';
         throw error;
@@ -71,8 +71,8 @@ describeWithApiServer('a label selector', (api) => {
     const ofOurs = (text: string): string[] | 'refused' => {
       const parsed = parseLabelSelector(text);
       if ('problem' in parsed) return 'refused';
-      return Object.keys(labelled)
-        .filter((name) => parsed.selects(labelled[name]!))
+      return Object.keys(labeled)
+        .filter((name) => parsed.selects(labeled[name]!))
         .sort();
     };
     const same = async (text: string): Promise<void> => {

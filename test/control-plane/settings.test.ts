@@ -202,8 +202,8 @@ describeWithDistantApiServer('what a setting does in a cluster', (api, network) 
     installPrerequisites(api());
     api().createNamespace('other');
     const two = rateLimitConfig({ name: 'two', namespace: 'other', domain: 'two', requests: 2 });
-    const labelled = { ...two, metadata: { name: 'two', namespace: 'other', labels: { team: 'blue' } } };
-    for (const object of [rateLimitConfig({ name: 'one', domain: 'one', requests: 1 }), labelled]) {
+    const labeled = { ...two, metadata: { name: 'two', namespace: 'other', labels: { team: 'blue' } } };
+    for (const object of [rateLimitConfig({ name: 'one', domain: 'one', requests: 1 }), labeled]) {
       api().apply(JSON.stringify(object));
     }
   });

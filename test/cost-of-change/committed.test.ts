@@ -29,7 +29,7 @@ function repository() {
 }
 
 describe('what Git has of a file', () => {
-  it('is that of the last commit while it is changed on the main branch, and of the one before afterwards', () => {
+  it('is that of the last commit while it is changed on the main branch, and of the one before afterward', () => {
     const { write, commit, committed } = repository();
     expect(committed()).toBe('first');
     write('changed');

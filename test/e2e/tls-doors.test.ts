@@ -173,7 +173,7 @@ async function answerTo(port: number, bytes: string): Promise<string> {
 }
 
 /** One that is open meanwhile, and what it says when it is no more. */
-async function neighbourOf(open: () => Socket): Promise<() => boolean> {
+async function neighborOf(open: () => Socket): Promise<() => boolean> {
   const socket = open();
   onTestFinished(() => void socket.destroy());
   let isOpen = true;
@@ -235,7 +235,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   describe.each(tlsDoors)('of the listener %s', (_, ALPNProtocols, open) => {
     it('is 1.2 or newer, and nothing else', async () => {
       const { port, lines } = await open(first);
-      const isOpen = await neighbourOf(() =>
+      const isOpen = await neighborOf(() =>
         connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols }),
       );
       for (const maxVersion of ['TLSv1', 'TLSv1.1'] as const) {
@@ -278,7 +278,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   describe.each(plainDoors)('at the plain listener %s', (_, open, isHttp) => {
     it('is refused, and nobody else notices', async () => {
       const port = await open();
-      const isOpen = await neighbourOf(() => connectTcp(port, '127.0.0.1'));
+      const isOpen = await neighborOf(() => connectTcp(port, '127.0.0.1'));
       expect(await handshake(port, { ALPNProtocols: ['h2', 'http/1.1'] })).toMatch(/^(ERR_SSL_|ECONNRESET)/);
       const question = isHttp ? 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n' : http2Opening;
       const answer = await answerTo(port, question);

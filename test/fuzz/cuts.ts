@@ -4,7 +4,7 @@ export function* pieces(bytes: Uint8Array, seed: number): Generator<Uint8Array> 
   for (let from = 0; from < bytes.length; ) {
     state = (state * 75 + 74) % 65_537;
     const length = seed === 0 ? bytes.length : 1 + (state % (state % 3 === 0 ? 4 : 400));
-    // A copy, overwritten afterwards: anyone who keeps a piece beyond its call reads garbage.
+    // A copy, overwritten afterward: anyone who keeps a piece beyond its call reads garbage.
     const piece = Uint8Array.from(bytes.subarray(from, from + length));
     yield piece;
     piece.fill(0xdb);

@@ -132,7 +132,7 @@ it('a spec that a leader replaced by an older one unread is stored again, but no
   expect(found).toEqual([1, 2, 1, 2, 1, 2, 1, 1]);
 });
 
-it('a replica confirms what it knows by a renewal that begins afterwards, unless nothing answers', async () => {
+it('a replica confirms what it knows by a renewal that begins afterward, unless nothing answers', async () => {
   let fault: Fault | undefined;
   const { time, client, ...parts } = world(() => fault);
   const api = new LeaseApi({ ...parts, client, namespace: 'weir-system', timeoutMs: 2_500 });

@@ -32,7 +32,7 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
-    // Other files run in this process afterwards.
+    // Other files run in this process afterward.
     Object.assign(program, original);
     client.disconnect();
     await server.stop();

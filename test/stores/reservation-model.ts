@@ -41,7 +41,7 @@ export interface ModelledReserve {
   readonly isShadow: boolean;
 }
 
-export interface ModelledSettle {
+export interface ModeledSettle {
   readonly id: string;
   readonly isMarker: boolean;
   readonly descriptors: number;
@@ -118,7 +118,7 @@ export class ReservationModel {
     scopes,
     actual,
     unknown,
-  }: ModelledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> & Partial<TestCall> {
+  }: ModeledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> & Partial<TestCall> {
     this.expire(scopes);
     const reservedDescriptors = isMarker ? 0 : this.descriptorsOf(id);
     if (reservedDescriptors > 0 && reservedDescriptors !== descriptors)

@@ -309,7 +309,7 @@ describe('ChangeWatch of the root', () => {
     { name: 'a removed file inside', act: () => unlinkSync(at('v1/config/a.yaml')) },
     { name: 'its removal', act: () => unlinkSync(at('current')) },
     { name: 'its move elsewhere', act: () => renameSync(at('current'), at('old')) },
-    { name: 'a neighbour', act: () => write('current2') },
+    { name: 'a neighbor', act: () => write('current2') },
     { name: 'nothing', act: () => undefined },
   ];
   it.each(nonTriggers)('is silent at $name', async ({ act }) => {

@@ -155,7 +155,7 @@ export class ChangeWatch {
     }
   }
 
-  /** Watches a folder first and lists it afterwards, so that no new folder is missed. */
+  /** Watches a folder first and lists it afterward, so that no new folder is missed. */
   #watchFolder(path: string): void {
     if (this.#stopTrying !== undefined) return;
     const { timers, maxFolders } = this.#options;

@@ -167,7 +167,7 @@ describe('the Prometheus endpoint', () => {
     expect(text).toMatch(/^weir_prometheus_conflicts_total\{domain="tag",zone="a\\"b"\} 0$/m);
   });
 
-  it('lets a tag win where the mapping honours labels', async () => {
+  it('lets a tag win where the mapping honors labels', async () => {
     const endpoint = await new Endpoint({ extraTags: [['x', 'tag']] }).open(
       'mappings: [{ match: a.*, name: a, honor_labels: true, labels: { x: $1 } }]',
     );

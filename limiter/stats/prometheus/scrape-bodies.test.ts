@@ -23,7 +23,7 @@ async function text(body: ScrapeBody): Promise<string> {
 }
 
 describe('ScrapeBodies', () => {
-  it('puts one answer together for all who ask meanwhile, and another one afterwards', async () => {
+  it('puts one answer together for all who ask meanwhile, and another one afterward', async () => {
     const composer = new Composer();
     const first = [composer.bodies.next(), composer.bodies.next(), composer.bodies.next()];
     composer.release();

@@ -131,7 +131,7 @@ export class LocalFallbackStore extends StoreDecorator {
     if (epoch === this.#epoch) this.#options.local.learn(op);
   }
 
-  /** Called when answers of the store to these ops were corrected afterwards. */
+  /** Called when answers of the store to these ops were corrected afterward. */
   corrected(ops: readonly Operation[]): void {
     if (this.#options.answersOnly === undefined) for (const op of ops) this.#options.local.learn(op);
   }

@@ -30,7 +30,7 @@ export class OwedHits {
     return Math.min(maxTotal, this.#low - this.#shift);
   }
 
-  /** The amount to add afterwards. */
+  /** The amount to add afterward. */
   get toAdd(): number {
     return this.#low;
   }

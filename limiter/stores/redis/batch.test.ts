@@ -62,7 +62,7 @@ describe('CountPart', () => {
     expect([part.leaveOutAbandoned(), part.section]).toEqual([true, 'count']);
   });
 
-  it('makes one step of neighbours that do the same to the same counters', () => {
+  it('makes one step of neighbors that do the same to the same counters', () => {
     const part = new CountPart();
     for (const keys of [['a', 'b'], ['a', 'b'], ['c'], ['a', 'b'], ['b'], ['a', 'b']])
       part.add(group(...keys), 0, keys.length, 99);

@@ -171,7 +171,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     return this.places;
   }
 
-  /** Connects and retries until the first PONG. Afterwards the store reconnects by itself. */
+  /** Connects and retries until the first PONG. Afterward the store reconnects by itself. */
   connect(retry: Omit<StartRetryOptions, 'attempt' | 'label' | 'random' | 'stopped'>): Promise<void> {
     return startWithRetry({
       ...retry,

@@ -107,7 +107,7 @@ export class RedisClusterStore extends GatheringStore {
     this.#cluster.close();
   }
 
-  /** Reads the topology. Afterwards, the store follows changes of the cluster on its own. */
+  /** Reads the topology. Afterward, the store follows changes of the cluster on its own. */
   protected override async attempt(): Promise<void> {
     if (this.closed) throw this.#cluster.errors.closed();
     await this.#cluster.open();

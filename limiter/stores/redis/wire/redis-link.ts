@@ -31,7 +31,7 @@ export interface RedisLinkOptions {
    * Called with unrequested messages, such as those after SUBSCRIBE. Without it, such a message counts as a violation of the protocol.
    */
   onMessage?: (message: Reply) => void;
-  /** Called once when the link has ended. Commands in progress fail afterwards. */
+  /** Called once when the link has ended. Commands in progress fail afterward. */
   onEnd?: (error: Error) => void;
 }
 
@@ -114,7 +114,7 @@ export class RedisLink {
     return promise;
   }
 
-  /** Returns the receiver of a command's name and arguments. Call `send` immediately afterwards. */
+  /** Returns the receiver of a command's name and arguments. Call `send` immediately afterward. */
   begin(): Arguments {
     this.#write();
     return this.#writer;
