@@ -28,7 +28,7 @@ export const workerSettings = {
   },
 } as const satisfies SettingsTable;
 
-interface Neighbours {
+interface Neighbors {
   limiterWorkers?: WorkerCount;
   backendType?: string;
   grpcUds?: string;
@@ -39,7 +39,7 @@ export function workerProblems({
   limiterWorkers = 1,
   backendType,
   grpcUds = '',
-}: Neighbours): SettingsError[] {
+}: Neighbors): SettingsError[] {
   return problems([
     [
       limiterWorkers !== 1 && backendType === 'memory',

@@ -48,6 +48,35 @@ describe('the linter of prose', () => {
     expect(await kindsIn(text)).toEqual([`1 ${kind}`]);
   });
 
+  const british = [
+    'organise generalised visualising localisation virtualisation memorises tokeniser analysed paralyse',
+    'behaviour colours favoured rumour endeavour misbehaviour neighbouring vapour harbour',
+    'labelled unlabelled cancelling modelled channelled fuelled totalling levelled dialled traveller signaller',
+    'licence licences defence offence practise centre metres kilometre grey catalogue dialogue programme',
+    'judgement artefact queueing ageing fulfilment enrolment skilful focussed amongst whilst towards afterwards',
+  ].flatMap((list) => list.split(' '));
+  const american = [
+    'otherwise stepwise raise raised praise noise promise compromised premises exercise advise revised devise',
+    'precise concise expertise enterprise surprise comprises arise rises wise supervised advertised disguise',
+    'your yours hour hours hourly four pour tour source course contour detour journal resources hourglass',
+    'called calling caller installed fillers pulled polling rolled scrolling controlled controller spelled killed',
+    'billing stalled skilled selling teller falling smaller fuller taller compelled excelled refilled uninstalled',
+    'license defense practice center meter parameters diameter theaters analysis basis fulfill enrolled among',
+    'programmed programmer dialog label labels canceled cancellation targeted focused exists visited',
+  ].flatMap((list) => list.split(' '));
+
+  it('rejects British spelling by its endings, and no American word', async () => {
+    const found = async (words: string[]) => {
+      const lines = await findingsOf([
+        { source: 'docs/a.md', markdown: words.map((word) => `A ${word} c.`).join('\n\n') },
+      ]);
+      return lines.filter(({ kind }) => kind === 'spelling').map(({ line }) => words[(line - 1) / 2]);
+    };
+    expect(await found(british)).toEqual(british);
+    expect(await found(american)).toEqual([]);
+    expect(await found(american.map((word) => word.toUpperCase()))).toEqual([]);
+  });
+
   it('leaves code, and words that others contain', async () => {
     expect(await kindsIn('Use `told` and `behaviour`. A deary office-like recommendation.')).toEqual([]);
   });

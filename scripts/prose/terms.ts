@@ -55,46 +55,48 @@ export const terminology: readonly Term[] = [
   ['web[ -]hook(s?)', 'webhook$1'],
 ];
 
+/** American words with the ending of a British one: a stem each, and the start of a longer word where `\w*` is before it. */
+const stems = {
+  is: '\\w*(?:w|ra|pra|no|po|prom|prem|comprom|adv|rev|superv|dev|improv|telev|exerc|prec|conc|expert|enterpr|surpr|compr|appr|repr|disgu|franch|merchand|parad|advert|exc|dem|inc|desp|chast|cru|bru|lia|mala|treat|torto|turquo|pract)|[rvwm]|ar|gu|upr|sunr',
+  our: '\\w*(?:h|cont)|y|f|p|t|s|fl|dev|sc|det|glam|vel|param|outp|downp',
+  ll: '\\w*(?:[cf]a|sma|pa|sta|wa|fi|bi|ki|dri|ski|chi|spi|ti|wi|thri|pu|fu|du|cu|mu|nu|po|tro|tho|spe|pe|sme|she|swe|dwe|qui|ye|exce|rebe|squa)|(?:un|en|sc|st|pay)?ro|(?:re|best)?se|te|ta|fe|i|to|gri|ga|ba|hu',
+};
+
+/** Words that end so, except those of `stems`. */
+function ending(name: keyof typeof stems, ends: string, instead: string): Term {
+  const pattern = `(?<![-\\w.])(?!(?:${stems[name]})${name}${ends}\\b)(\\w+)${name}${ends}\\b(?!-)`;
+  return [pattern, `$2${instead}$3`];
+}
+
 /** British spelling. */
 export const spelling: readonly Term[] = [
-  ['behaviour(s?)', 'behavior$1'],
-  ['colour(s?|ed|ing)?', 'color$1'],
-  ['favour(s?|ed|ite)?', 'favor$1'],
-  ['neighbour(s?|ing)?', 'neighbor$1'],
-  ['honour(s?|ed|ing)?', 'honor$1'],
-  ['labour', 'labor'],
-  ['licence(s?)', 'license$1'],
-  ['defence', 'defense'],
-  ['centre(s?)', 'center$1'],
-  ['grey', 'gray'],
-  ['catalogue', 'catalog'],
-  ['dialogue(s?)', 'dialog$1'],
-  ['cancell(ed|ing)', 'cancel$1'],
-  ['labell(ed|ing)', 'label$1'],
-  ['travell(ed|ing)', 'travel$1'],
-  ['modell(ed|ing)', 'model$1'],
-  ['signall(ed|ing)', 'signal$1'],
-  ['fulfil', 'fulfill'],
+  ending('is', '(e|ed|es|ing|er|ers|ation|ations)', 'iz'),
+  ending('our', '(s|ed|ing|al|able|ably|ally|ite|ites|er|ers|ful|less|ly|hood)?', 'or'),
+  ending('ll', '(ed|ing|er|ers)', 'l'),
+  ['(\\w*)(analy|paraly|cataly)s(e|ed|es|ing|er|ers)', '$1$2z$3'],
+  ['(\\w*)licence(s?|d)', '$1license$2'],
+  ['(defen|offen|preten)ce(s?)', '$1se$2'],
+  ['practis(e|ed|es|ing)', 'practic$1'],
+  ['(\\w*)centre(s?|d)', '$1center$2'],
+  ['(\\w*)(met|lit|theat|fib|calib|meag|somb)re(s?)', '$1$2er$3'],
+  ['grey(s?|ed)', 'gray$1'],
+  ['(catalog|dialog|analog)ue(s?|d)', '$1$2'],
+  ['programme(s?)', 'program$1'],
+  ['judgement(s?)', 'judgment$1'],
+  ['artefact(s?)', 'artifact$1'],
+  ['queueing', 'queuing'],
+  ['ageing', 'aging'],
+  ['(fulfi|insti|disti|enro)l(s?|ment|ments)', '$1ll$2'],
+  ['(skil|wil)ful(ly)?', '$1lful$2'],
+  ['(focus|bias|target|benefit)(?:s|t)(ed|ing)', '$1$2'],
+  ['amongst', 'among'],
   ['whilst', 'while'],
   ['towards', 'toward'],
   ['afterwards', 'afterward'],
   ['learnt', 'learned'],
   ['burnt', 'burned'],
-  ['analys(e|es|ed|ing)', 'analyz$1'],
-  ['recognis(e|es|ed|ing)', 'recogniz$1'],
-  ['initialis(e|es|ed|ing)', 'initializ$1'],
-  ['organis(e|es|ed|ing|ation|ations)', 'organiz$1'],
-  ['normalis(e|es|ed|ing|ation)', 'normaliz$1'],
-  ['serialis(e|es|ed|ing|ation)', 'serializ$1'],
-  ['synchronis(e|es|ed|ing|ation)', 'synchroniz$1'],
-  ['optimis(e|es|ed|ing|ation)', 'optimiz$1'],
-  ['summaris(e|es|ed|ing)', 'summariz$1'],
-  ['authoris(e|es|ed|ing|ation)', 'authoriz$1'],
-  ['specialis(e|es|ed|ing)', 'specializ$1'],
-  ['customis(e|es|ed|ing|ation)', 'customiz$1'],
-  ['minimis(e|es|ed|ing)', 'minimiz$1'],
-  ['maximis(e|es|ed|ing)', 'maximiz$1'],
-  ['prioritis(e|es|ed|ing)', 'prioritiz$1'],
-  ['randomis(e|es|ed|ing)', 'randomiz$1'],
+  ['dreamt', 'dreamed'],
+  ['sceptic(al)?', 'skeptic$1'],
+  ['mould(s?|ed|ing)', 'mold$1'],
   ['([0-9]) %(?=\\W|$)', '$1%'],
 ];
