@@ -28,8 +28,8 @@ interface Line {
   points: [seconds: number, value: number][];
 }
 
-const shown = ['Calls by method', 'Time of a decision', 'Calls without a usual answer'];
-const alsoShown = ['Hits by domain', 'Hits over, near and within limits', 'Breaker'];
+const shown = ['Calls by method', 'Decision time', 'Calls with errors or without the store'];
+const alsoShown = ['Hits by domain', 'Hits over, near and within limits', 'Circuit breaker'];
 const runSeconds = 180;
 const awaySeconds: [number, number] = [110, 125];
 const colors = ['#0969da', '#1a7f37', '#cf222e', '#9a6700', '#8250df'];

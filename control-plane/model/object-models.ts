@@ -35,7 +35,7 @@ const selectorModel = z
       .array(
         z
           .object({
-            key: z.string().min(1).max(317).meta({ description: 'Of the label.' }),
+            key: z.string().min(1).max(317).meta({ description: 'Key of the label.' }),
             operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']).meta({
               description: 'How to compare. NotIn also matches without the label.',
             }),

@@ -1,11 +1,11 @@
--- Asks the limiter about a request: `http-request lua.weir shop`, with the name of a profile. What it answers are variables:
--- weir_status (200: it may pass; 0: no answer), weir_refused, weir_retry_after, weir_limit, weir_remaining, weir_reset.
+-- Asks the limiter about a request: `http-request lua.weir shop`, with the name of a profile. The answer sets variables:
+-- weir_status (200: allowed, 0: no answer), weir_refused, weir_retry_after, weir_limit, weir_remaining, weir_reset.
 
--- Headers of the request that the profile looks at, in lower case. No others are sent.
+-- Request headers that the profile reads, in lower case. The script sends no others.
 local forwarded = { "x-plan" }
 
--- Headers of the answer.
-local told = {
+-- Headers of the answer, and the variables that they set.
+local variables = {
   ["x-weir-refused"] = "txn.weir_refused",
   ["retry-after"] = "txn.weir_retry_after",
   ["ratelimit-limit"] = "txn.weir_limit",
@@ -25,14 +25,14 @@ core.register_action("weir", { "http-req" }, function(txn, profile)
     if value then headers[name] = { value } end
   end
 
-  -- To `listen weir` of haproxy.cfg, which knows where limiters are, and how long to wait for them.
+  -- Goes to `listen weir` in haproxy.cfg, which has the addresses of the limiters and the timeouts.
   local answer = core.httpclient():get({
     url = "http://weir/v1/forward-auth/" .. profile,
     dst = "abns@weir",
     headers = headers,
   })
   txn:set_var("txn.weir_status", answer.status or 0)
-  for name, variable in pairs(told) do
+  for name, variable in pairs(variables) do
     local values = answer.headers and answer.headers[name]
     if values then txn:set_var(variable, values[0]) end
   end
