@@ -103,6 +103,25 @@ describe('the commands in the documents', () => {
   });
 });
 
+/** A document's sentences and lists, without headings, tables, code, pictures, comments, and links to other pages than the glossary. */
+function runningText(markdown: string): string {
+  return withoutFencedBlocks(markdown)
+    .replace(/<!--.*?-->/gs, '')
+    .replace(/^(?:#|\s*\||<).*$/gm, '')
+    .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
+    .replace(/`[^`\n]*`/g, '')
+    .replace(/\[[^\]]*\]\((?!(?:docs\/)?glossary\.md)[^)]*\)/g, '');
+}
+
+/** A term as a noun of its own: not the verb `to limit`, and not in "memory limit", "over limit" or the name of a file. */
+function firstUse(term: string): RegExp {
+  const other = term === 'limit' ? String.raw`(?<!\b(?:memory|rate|time|over|over the|not|Weir|rule)\s)` : '';
+  const capital = term.charAt(0).toUpperCase() + term.slice(1);
+  // "Windows" may be the system.
+  const word = term === 'window' ? `windows?|${capital}(?!s)` : `(?:${term}|${capital})s?`;
+  return new RegExp(String.raw`${other}(?<![\w/.-])(?:${word})(?![\w/-])`);
+}
+
 describe('the pages', () => {
   /** Made of tables, or long by their nature: looked up, not read. */
   const references =
@@ -137,6 +156,25 @@ describe('the pages', () => {
     const isLinked = (document: string) =>
       linksOf(readDocument(document)).some(({ target }) => target.startsWith('glossary.md#'));
     expect(withTerms.filter((document) => !isLinked(document))).toEqual([]);
+  });
+
+  const mostRead = [
+    'README',
+    ...['start', 'rules', 'http-api', 'envoy', 'kubernetes', 'budgets', 'running', 'troubleshooting'],
+    ...['migrating', 'security', 'settings', 'comparison'],
+  ].map((name) => (name === 'README' ? `${name}.md` : `docs/${name}.md`));
+
+  it.each(mostRead)('link the terms of rules where %s first uses them', (document) => {
+    const text = runningText(readDocument(document));
+    const unlinked = ['descriptor', 'rule', 'limit', 'counter', 'window', 'domain'].flatMap((term) => {
+      const at = text.search(firstUse(term));
+      if (at < 0) return [];
+      const isLinked = new RegExp(`^\\[\\w+\\]\\((?:docs/)?glossary\\.md#${term}\\)`).test(
+        text.slice(at - 1),
+      );
+      return isLinked ? [] : [text.slice(Math.max(0, at - 40), at + 20)];
+    });
+    expect(unlinked).toEqual([]);
   });
 });
 

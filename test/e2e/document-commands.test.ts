@@ -1,10 +1,11 @@
-/** Runs the commands in docs/webhooks.md, docs/control-plane.md and examples/README.md as they are written, on ports of their own. */
+/** Runs the commands in docs/running.md, docs/webhooks.md, docs/control-plane.md and examples/README.md as they are written, on ports of their own. */
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 
 import { ChildProgram } from '../support/child-program.ts';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';
+import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { runWeir } from '../support/weir-command.ts';
 
 /** `npm` is the test's own, and brings the project's Node with it. */
@@ -16,6 +17,28 @@ it('docs/webhooks.md makes a secret', () => {
   expect(others).toEqual([]);
   const result = spawnSync('sh', ['-c', makeSecret as string], { encoding: 'utf8' });
   expect(result.stdout).toMatch(/^whsec_[A-Za-z0-9+/]{43}=\n$/);
+});
+
+it('docs/running.md starts a limiter, checks it and lists a rule', async () => {
+  const [start = '', check = '', ...others] = commandsToRun('docs/running.md');
+  expect(others).toEqual([]);
+  const limiter = new ChildProgram({
+    command: 'sh',
+    args: ['-c', start.replace('weir limiter', 'exec bin/weir limiter')],
+    cwd: projectRoot,
+    env: { ...environment, ...anyPorts },
+  });
+  try {
+    const [, debugPort = ''] = await limiter.printed(/Listening for debug on '[^']*:(\d+)'/);
+    const [, httpPort = ''] = await limiter.printed(/Listening for HTTP on '[^']*:(\d+)'/);
+    const asked = check.replace(':8080', `:${httpPort}`).replace(':6070', `:${debugPort}`);
+    const [shown] = fencedBlocks(readDocument('docs/running.md')).filter(
+      ({ language }) => language === 'text',
+    );
+    expect(spawnSync('sh', ['-c', asked], { encoding: 'utf8' }).stdout.trim()).toBe(shown?.text.trim());
+  } finally {
+    await limiter.stop('SIGTERM');
+  }
 });
 
 it('docs/cli.md lists every command of weir, and no other', () => {

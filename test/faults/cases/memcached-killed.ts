@@ -78,7 +78,7 @@ const failsOpen = {
 
 const killed: FaultCase = {
   name: 'memcached-killed',
-  what: 'One of two memcached is killed (`kill -9`) and started again, empty: its keys pass meanwhile and count from 0 again, and the keys of the other are counted exactly',
+  what: 'One of two memcached is killed (`kill -9`) and started again, empty: its keys pass meanwhile and count from 0 again, and the other counts exactly',
   needs,
   bounds: { ...failsOpen, slowestMs: 1000 },
   prepare: nodesInDanger(async (victim, { limiter, outage }) => {
@@ -91,7 +91,7 @@ const killed: FaultCase = {
 
 const paused: FaultCase = {
   name: 'memcached-paused',
-  what: 'One of two memcached hangs (`SIGSTOP`) and goes on (`SIGCONT`): its keys wait 500 ms at most, then they pass at once; the keys of the other are counted exactly',
+  what: 'One of two memcached hangs (`SIGSTOP`) and goes on (`SIGCONT`): its keys wait 500 ms at most, then they pass at once; the other counts exactly',
   needs,
   bounds: { ...failsOpen, slowestMs: 1500 },
   prepare: nodesInDanger(async (victim, { limiter, outage }) => {
