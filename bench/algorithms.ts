@@ -1,5 +1,5 @@
 /**
- * How often fixed and sliding windows decide otherwise than an exact log of hits: `node bench/algorithms.ts [--requests N]`.
+ * How often fixed and sliding windows decide otherwise than an exact log of hits: `npx node bench/algorithms.ts [--requests N]`.
  * Each algorithm and the log decide the same requests, each from what it let pass itself; the log keeps the time of every
  * hit that it let pass, and lets one more pass where fewer than the limit lie in the window's length before it. Time is made
  * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.

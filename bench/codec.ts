@@ -1,4 +1,4 @@
-/** Time of the hand-written codec beside the generated one, a message. `node bench/codec.ts` */
+/** Time of the hand-written codec beside the generated one, a message. `npx node bench/codec.ts` */
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { Code } from '../limiter/decide/messages.ts';

@@ -1,4 +1,4 @@
-/** Time of a header block of a call, each way. `node bench/hpack.ts` */
+/** Time of a header block of a call, each way. `npx node bench/hpack.ts` */
 import { HpackDecoder } from '../limiter/hpack/decoder.ts';
 import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
 

@@ -2,7 +2,7 @@
  * Nanoseconds for a match, by the number of rules and by the kinds of wildcard on one level; what 10,000 overrides of the
  * domain add to one, taken in turns with a match; and what a table of 100,000 rules costs to make and to open.
  *
- *   node bench/match.ts
+ *   npx node bench/match.ts
  */
 import { performance } from 'node:perf_hooks';
 import { OverrideIndex } from '../limiter/decide/override-index.ts';

@@ -2,7 +2,7 @@
  * What answers that name their limit cost, and the memory of rejections: nanoseconds of CPU for a decision of one descriptor, counted in memory and encoded,
  * beside one with the settings off. The variants take turns, and the least of each counts.
  *
- *   node bench/reported-limits.ts
+ *   npx node bench/reported-limits.ts
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

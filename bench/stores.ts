@@ -1,5 +1,5 @@
 /**
- * CPU per counter of the stores alone, without gRPC and rules: `node bench/stores.ts [--seconds N] [--rounds N]`, medians
+ * CPU per counter of the stores alone, without gRPC and rules: `npx node bench/stores.ts [--seconds N] [--rounds N]`, medians
  * of the rounds, in each of which every row has its turn. Requests of two
  * counters, keys by Zipf's law, a fixed number of requests under way. Redis is measured when `redis-server` is found:
  * over a unix socket, its own CPU beside ours.

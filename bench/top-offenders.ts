@@ -2,7 +2,7 @@
  * What knowing who is over limit costs: nanoseconds of CPU for a decision of one descriptor, counted in memory, without and
  * with the sketch; within the limit, and over it with callers of several kinds.
  *
- *   node bench/top-offenders.ts
+ *   npx node bench/top-offenders.ts
  */
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';

@@ -3,7 +3,7 @@
  * in memory, without tracing and with a part of the calls traced and exported to a collector in another thread. A decision
  * that also goes through a socket and to Redis takes several times as long, so the shares here are upper bounds.
  *
- *   node bench/tracing.ts
+ *   npx node bench/tracing.ts
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';

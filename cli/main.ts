@@ -69,7 +69,8 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./ask/ask-command.ts')).askCommand,
   },
   check: {
-    summary: 'check rule files, manifests, folders and rendered charts: every error with its location',
+    summary:
+      'check rule files, manifests, folders and rendered charts: errors and likely mistakes, with their location',
     load: async () => (await import('./check/check-command.ts')).checkCommand,
   },
   explain: {

@@ -24,7 +24,7 @@ export const now = {
             desk.live(`refusals?limit=8${domain ? `&domain=${encodeURIComponent(domain)}` : ''}`, 3_000),
             ({ refusals }) =>
               table(
-                'Refused last',
+                'Latest requests over limit',
                 rejectionColumns(desk).filter(({ isShort }) => isShort),
                 refusals,
                 'No request was over limit.',

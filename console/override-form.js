@@ -30,7 +30,7 @@ const effects = {
   requestsPerUnit: 'another limit',
   unlimited: 'no limit',
   shadow: 'count, but never over limit',
-  block: 'deny all requests',
+  block: 'block all requests',
 };
 const ends = { for: 'after', expiresAt: 'at', permanent: 'never' };
 const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];

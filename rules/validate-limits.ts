@@ -142,7 +142,7 @@ function checkCounting(limit: Limit, checked: Checked, report: Report): void {
     report('invalid-calendar', misplaced, 'calendar');
   } else if (burst !== undefined && !algorithm.hasBurst) {
     const names = algorithmsWith(({ hasBurst }) => hasBurst).join(' and ');
-    report('burst-without-bucket', `burst is for algorithm ${names} alone`, 'burst');
+    report('burst-without-bucket', `burst works only with algorithm ${names}`, 'burst');
   } else {
     const { requestsPerUnit: requests } = limit;
     const windowMicros = (windowSeconds(unit, unitMultiplier) ?? 0) * 1_000_000;

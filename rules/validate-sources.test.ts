@@ -100,7 +100,7 @@ describe('checkSources', () => {
       [one({ unit: 'day', unitMultiplier: 3651, ...sliding })],
       'the window 3651d is 315446400 seconds, and a window has at most 315360000 (10 years)',
     ],
-    ['a burst without bucket', [one({ burst: 5 })], 'burst is for algorithm token_bucket alone'],
+    ['a burst without bucket', [one({ burst: 5 })], 'burst works only with algorithm token_bucket'],
     [
       'traits of a window that is not there',
       [one({ unlimited: true, unit: '', unitMultiplier: 2, burst: 1, ...bucket })],

@@ -1,5 +1,5 @@
 /**
- * `node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: has generated and mutated rule files and manifests read by `rules/` of
+ * `npx node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: has generated and mutated rule files and manifests read by `rules/` of
  * this checkout and by that of another one, and lists the first that are read, reviewed, written, encoded, matched or compared in
  * another way. For changes of readers and writers that are to change nothing.
  */

@@ -161,7 +161,7 @@ const ofLimits = [
     'has(self.burst)',
     sentence(
       `(has(self.algorithm) && self.algorithm in ${JSON.stringify(burstAlgorithms)})`,
-      `burst is for algorithm ${burstAlgorithms.join(' or ')} alone`,
+      `burst works only with algorithm ${burstAlgorithms.join(' or ')}`,
     ),
   ),
 ];

@@ -67,6 +67,7 @@ export function checkAskers(
     warnings: kept.filter(({ severity }) => severity === 'warning'),
     isUnreadable: false,
     allowed: findings.length - kept.length,
+    unreviewed: [],
   };
   if (paths.length > 0) {
     const fits = summaryOf(review, errors.length > 0);

@@ -24,6 +24,7 @@ import {
   severityOf,
   summaryText,
   sumsOf,
+  unreviewedText,
   warningKinds,
 } from './check-report.ts';
 
@@ -154,9 +155,10 @@ function checkReport(
     const unlisted = errorCount - errors.length;
     return [...findings, ...(unlisted > 0 ? [unlistedErrors(path, unlisted)] : [])];
   });
+  const unreviewed = inputs.flatMap((input) => input.unreviewed);
   return {
     command: 'check',
-    findings: listed,
+    findings: [...listed, ...unreviewed.map(unreviewedFile)],
     files: inputs.flatMap(({ files }) => files),
     exitStatus,
     isQuiet,
@@ -172,6 +174,11 @@ function checkReport(
 function unlistedErrors(file: string, number: number): ReportedFinding {
   const message = `and ${count(number, 'more error')} that are not listed`;
   return { severity: 'error', code: 'too-large', file, line: undefined, column: undefined, message };
+}
+
+function unreviewedFile(file: string): ReportedFinding {
+  const message = unreviewedText([file]);
+  return { severity: 'note', code: 'not-reviewed', file, line: undefined, column: undefined, message };
 }
 
 function strictnessOf(flags: ParsedFlags): Strictness {

@@ -52,6 +52,8 @@ export interface CheckedInput {
   isUnreadable: boolean;
   /** The number of findings that `--allow` waived. */
   allowed: number;
+  /** The files of rules that are not reviewed until you correct the errors. */
+  unreviewed: string[];
   /** The summary of an argument without errors; it replaces the numbers. */
   summary?: string;
 }
@@ -103,11 +105,15 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
   const found = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
-  const reviewed = reviewFindings(input.sources, options, linesOf);
+  // The Go program stops at the first error of a load, and programs read its lines.
+  const sources = inGoWords ? input.sources : input.reviewable;
+  const reviewed = reviewFindings(sources, options, linesOf);
   found.push(...reviewed.filter((one) => !followsFrom(one, found)));
   found.push(...amongRules(input, linesOf));
-  if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
-  if (options.unassignable !== undefined) found.push(...unassignedRules(input, options.unassignable));
+  if (options.unleased !== undefined)
+    found.push(...unleasedRules({ path: input.path, sources }, options.unleased));
+  if (options.unassignable !== undefined)
+    found.push(...unassignedRules({ path: input.path, sources }, options.unassignable));
   if (errorCount === 0 && input.sources.length + others + input.overrides === 0)
     found.push(nothingChecked(input));
   const accepted = found
@@ -131,6 +137,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     isUnreadable: input.errors.some(({ code, source }) => code === 'unreadable' && source === input.path),
     warnings: findings.filter(({ severity }) => severity === 'warning'),
     allowed: found.length - accepted.length,
+    unreviewed: inGoWords ? [] : files.filter((file) => input.unreviewed.has(file)),
   };
 }
 
@@ -310,13 +317,15 @@ function nothingChecked({ path, skipped }: RuleInput): Finding {
   );
 }
 
-function unleasedRules(input: RuleInput, reason: string): Finding[] {
+type Reviewed = Pick<RuleInput, 'path' | 'sources'>;
+
+function unleasedRules(input: Reviewed, reason: string): Finding[] {
   const text = (rules: string) => `${rules} a lease without effect: ${reason}`;
   const hint = 'leases need LEASES=on and a Redis with scripts';
   return countedRules(input, { code: 'never-leased', isCounted: isLeased, text, hint });
 }
 
-function unassignedRules(input: RuleInput, answer: 'denied' | 'allowed'): Finding[] {
+function unassignedRules(input: Reviewed, answer: 'denied' | 'allowed'): Finding[] {
   const text = (rules: string) =>
     `${rules} limits that cannot be assigned: requests of quota clients for them are ${answer}`;
   const hint = 'docs/quota-service.md lists such rules; RLQS_UNASSIGNABLE decides what happens to requests';
@@ -326,7 +335,7 @@ function unassignedRules(input: RuleInput, answer: 'denied' | 'allowed'): Findin
 
 /** Returns one warning for a file. `text` continues `2 rules have`. */
 function countedRules(
-  { path, sources }: RuleInput,
+  { path, sources }: Reviewed,
   options: {
     code: RuleWarningCode;
     isCounted: (rule: Rule) => boolean;

@@ -300,8 +300,21 @@ export function summaryText(all: readonly CheckedInput[]): string {
   if (json > 0) parts.push(`${count(json, 'other JSON file')} skipped`);
   const named = skipped.length - objects.length - json;
   if (named > 0) parts.push(`${count(named, 'file')} with other names skipped`);
+  const unreviewed = inputs.flatMap((input) => input.unreviewed);
+  if (unreviewed.length > 0) parts.push(unreviewedText(unreviewed));
   parts.push(...all.flatMap(({ summary }) => summary ?? []));
   return parts.join('; ');
+}
+
+/** Chosen: so many files fit in a line. */
+const maxNamed = 3;
+
+/** Says that errors of files hide further findings in them. */
+export function unreviewedText(files: readonly string[]): string {
+  const more = files.length - maxNamed;
+  const named = [...files.slice(0, maxNamed).map(escaped), ...(more > 0 ? [count(more, 'more file')] : [])];
+  const names = named.length === 1 ? named[0] : `${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
+  return `${names} ${files.length === 1 ? 'is' : 'are'} not reviewed further until you correct the errors`;
 }
 
 /** Returns one JSON object for any number of arguments. */
@@ -318,6 +331,7 @@ export function checkJson(inputs: readonly CheckedInput[]): string {
     callersFiles: inputs.flatMap(({ callersFiles }) => callersFiles),
     profilesFiles: inputs.flatMap(({ profilesFiles }) => profilesFiles),
     skipped: inputs.flatMap(({ skipped }) => skipped),
+    unreviewed: inputs.flatMap(({ unreviewed }) => unreviewed),
     findings: inputs.flatMap(({ findings }) => findings).map(findingJson),
   };
   return `${JSON.stringify(report, undefined, 2)}\n`;

@@ -42,6 +42,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'share-threshold-without-wildcard': ['error', 'share_threshold is set, but the value has no pattern'],
     'invalid-metadata': ['error', 'Metadata cannot be sent in an answer'],
     'too-large': ['error', 'A bound is exceeded'],
+    'not-reviewed': ['note', 'A file is not reviewed further until you correct the errors'],
     'unread-document': ['error', 'A rule file has several documents, and limiters read only the first one'],
     'misplaced-file': ['warning', 'A file of callers or profiles is in the folder of the rules'],
     'passed-over': ['warning', 'A file has rules, but not the name of a rule file'],

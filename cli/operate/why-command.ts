@@ -6,7 +6,7 @@ import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { entriesText, entryTexts, limitersCommand, misspelled, windowOf } from './operate-command.ts';
 
-const help = `Usage: weir why <domain> <key=value> ... [flags]
+const help = `Usage: weir why <domain> [<key=value> ...] [flags]
        weir why --request-id <id> [flags]
 
 Shows why a request was over limit: the rule, the counts, the version of the rules and the limiter. It asks every limiter for
@@ -42,8 +42,7 @@ export const whyCommand = limitersCommand(
   async (flags, limiters) => {
     const requestId = flags.text('request-id');
     const isOfKey = flags.positionals.length > 0;
-    if (!isOfKey && requestId === undefined)
-      throw new UsageError('why needs a domain and the entries of a descriptor, or --request-id');
+    if (!isOfKey && requestId === undefined) throw new UsageError('why needs a domain, or --request-id');
     const { domain, entries } = isOfKey
       ? readDescriptor(flags.positionals, 'why')
       : { domain: undefined, entries: [] };
@@ -98,10 +97,10 @@ export function timeRange(
 function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[] }): string {
   if (refusals.length > 0) return refusals.map(rejectionText).join('\n');
   const memories = remembered.map(({ limiter, kept, since }) => {
-    const from = since ? `, the oldest of ${since}` : '';
-    return `  ${escaped(String(limiter))}: ${kept} requests over limit${from}\n`;
+    const from = since ? `, the oldest from ${since}` : '';
+    return `  ${escaped(String(limiter))}: ${kept} ${kept === 1 ? 'request' : 'requests'} over limit${from}\n`;
   });
-  return `no limiter remembers such a request over limit. They remember:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
+  return `No limiter remembers a matching request over limit. What each limiter remembers:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }
 
 /** Formats a rejection in sentences for people. */

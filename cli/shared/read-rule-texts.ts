@@ -68,6 +68,10 @@ export interface LoadedObject {
 export interface TextsReading {
   /** The sources that could be read, in the order of the texts, even if other texts have errors. */
   sources: LoadedSource[];
+  /** The sources, and the rule files without errors whose load is rejected because of other files. */
+  reviewable: LoadedSource[];
+  /** The paths of the texts whose rules are not all in `reviewable`, because of errors. */
+  unreviewed: ReadonlySet<string>;
   skipped: SkippedObject[];
   /** Rule files that were found within the texts, by their names in errors. */
   embedded: EmbeddedText[];
@@ -95,12 +99,13 @@ export function readRuleTexts(texts: readonly RuleText[], options: SourceCheckOp
     else reader.resources(file.path, text);
   }
   reader.ruleFiles(ruleFiles);
-  const { sources, skipped, embedded, overrides, errors, warnings } = reader;
+  const { skipped, embedded, overrides, errors, warnings, rejectedSources, unreviewed } = reader;
   const order = new Map(texts.map(({ path }, index) => [path, index]));
   for (const { path, container } of embedded) order.set(path, order.get(container)!);
-  sources.sort((a, b) => order.get(a.file)! - order.get(b.file)!);
+  const reviewable = reader.reviewable.sort((a, b) => order.get(a.file)! - order.get(b.file)!);
+  const sources = reviewable.filter((loaded) => !rejectedSources.has(loaded));
   return {
-    ...{ sources, skipped, embedded, overrides },
+    ...{ sources, reviewable, unreviewed, skipped, embedded, overrides },
     ...{ errors: errors.errors, errorCount: errors.count, warnings: warnings.errors },
   };
 }
@@ -108,7 +113,10 @@ export function readRuleTexts(texts: readonly RuleText[], options: SourceCheckOp
 type PlaceOf = Manifest['placeOf'];
 
 class TextsReader {
-  readonly sources: LoadedSource[] = [];
+  readonly reviewable: LoadedSource[] = [];
+  /** The sources of loads that have errors in other files. */
+  readonly rejectedSources = new Set<LoadedSource>();
+  readonly unreviewed = new Set<string>();
   readonly skipped: SkippedObject[] = [];
   readonly embedded: EmbeddedText[] = [];
   overrides = 0;
@@ -122,7 +130,7 @@ class TextsReader {
 
   /**
    * Reads rule files as a limiter does: all of them together. It also reads files for OVERRIDES_DIR among them, of which only
-   * errors matter. The sources are used only if none of the files has an error.
+   * errors matter. Commands use the sources only if none of the files has an error.
    */
   ruleFiles(files: readonly RuleText[], load?: string): void {
     const rules: RuleText[] = [];
@@ -131,14 +139,20 @@ class TextsReader {
       else rules.push(file);
     }
     const named = rules.map(({ path, text }) => ({ name: path, text }));
-    const { located, errors, errorCount, warnings } = readRuleFiles(named, this.#options);
+    const { located, errors, errorCount, warnings, rejectedFiles } = readRuleFiles(named, this.#options);
     for (const error of errors) this.errors.add(error);
     this.errors.addUnlisted(errorCount - errors.length);
     for (const warning of warnings) this.warnings.add(warning);
-    if (errorCount > 0) return;
+    // The review of a merged domain needs all of its files.
+    const leftOut =
+      errorCount > 0 && this.#options.mergeDomains ? new Set(rules.map(({ path }) => path)) : rejectedFiles;
+    for (const file of leftOut) this.unreviewed.add(file);
     for (const { source, file, placeOf } of located) {
-      const object = undefined;
-      this.sources.push({ kind: 'rule-file', file, load, source, fleet: undefined, object, placeOf });
+      if (leftOut.has(file)) continue;
+      const unknown = { fleet: undefined, object: undefined };
+      const loaded: LoadedSource = { kind: 'rule-file', file, load, source, ...unknown, placeOf };
+      this.reviewable.push(loaded);
+      if (errorCount > 0) this.rejectedSources.add(loaded);
     }
   }
 
@@ -156,6 +170,7 @@ class TextsReader {
   manifests(file: string, text: string): void {
     const { manifests, overrides, refused, errors, skipped } = readManifests(text, file);
     for (const error of errors) this.errors.add({ ...error, text: formatManifestError(error) });
+    if (errors.length > 0) this.unreviewed.add(file);
     for (const { type, line, value } of skipped) {
       const files = configMapFiles(file, value);
       if (files.length === 0) this.skipped.push({ file, type, line });
@@ -174,9 +189,10 @@ class TextsReader {
     if (!reading.ok) {
       for (const error of reading.errors) this.#refuse(file, error, placeOf);
       this.errors.addUnlisted(reading.errorCount - reading.errors.length);
+      this.unreviewed.add(file);
     } else if (!isRefused) {
       const { source, fleet, className } = reading;
-      this.sources.push({
+      this.reviewable.push({
         ...{ kind: 'manifests', file, load: undefined, source, fleet, className, object: metadata },
         placeOf: (path) => placeOf(['spec', ...path.map(fieldName)]),
       });
@@ -210,6 +226,7 @@ class TextsReader {
       if (document.empty) return;
       const { text: problem, line, column } = document;
       this.errors.add({ code: 'syntax', source: file, text: problem, path: [], line, column });
+      this.unreviewed.add(file);
       return;
     }
     const placeOf = valuePlacer(document.tape);
@@ -223,6 +240,7 @@ class TextsReader {
         path: below,
       }: Pick<RuleError, 'code' | 'path' | 'text'>): void => {
         this.errors.add({ code, source: file, text: problem, path: [...path, ...below], ...placeIn(below) });
+        this.unreviewed.add(file);
       };
       if ('otherType' in resource) {
         this.skipped.push({ file, type: resource.otherType, line: placeOf(path).line });
@@ -236,7 +254,7 @@ class TextsReader {
       problems.forEach(refuse);
       checkSources([source], { mergeDomains: false, support: this.#options.support }, refuse);
       if (this.errors.count > before) continue;
-      this.sources.push({
+      this.reviewable.push({
         ...{ kind: 'resources', file, load: undefined, source, fleet: undefined, object: undefined },
         placeOf: placeIn,
       });

@@ -294,7 +294,7 @@ describe('readRuleFiles, errors', () => {
     [
       'a burst of something else than a bucket',
       `${head}- key: k\n  rate_limit: {unit: day, burst: 5}\n`,
-      '4:34: burst is for algorithm token_bucket alone',
+      '4:34: burst works only with algorithm token_bucket',
     ],
     [
       'an algorithm of something unlimited',

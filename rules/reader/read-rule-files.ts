@@ -133,6 +133,8 @@ export interface RuleReading {
   sources: RuleSource[];
   /** The sources with the places of their values. */
   located: { source: RuleSource; file: string; placeOf: DecodedFile['placeOf'] }[];
+  /** The names of the files with errors, including errors that are not listed. */
+  rejectedFiles: ReadonlySet<string>;
   /** The errors. The first is the one that the Go service would report: syntax first, then meaning. */
   errors: RuleError[];
   /** The number of errors, including those that are not listed. */
@@ -148,9 +150,11 @@ export interface RuleReading {
 export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOptions): RuleReading {
   const errors = new RuleErrorList();
   const warnings = new RuleErrorList();
+  const rejectedFiles = new Set<string>();
   const bySource = new Map<RuleSource, DecodedFile>();
   for (const file of files) {
     const result = decodeRuleFile(file);
+    if (result.errors.length > 0) rejectedFiles.add(file.name);
     for (const error of result.errors) errors.add(error);
     for (const warning of result.warnings) warnings.add(warning);
     if (result.source !== undefined) bySource.set(result.source, result);
@@ -160,6 +164,7 @@ export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOp
     const file = bySource.get(problem.source);
     if (file === undefined) return;
     if (file.followUps.includes(problem, () => isWritten(file, problem.path))) return;
+    rejectedFiles.add(problem.source.name);
     const place = errors.isFull ? undefined : file.placeOf(problem.path);
     errors.add({
       code: problem.code,
@@ -173,6 +178,7 @@ export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOp
   return {
     sources: errors.count === 0 ? sources : [],
     located: [...bySource].map(([source, { placeOf }]) => ({ source, file: source.name, placeOf })),
+    rejectedFiles,
     errors: errors.errors,
     errorCount: errors.count,
     warnings: warnings.errors,

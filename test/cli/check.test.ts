@@ -59,6 +59,25 @@ describe('weir check', () => {
     expect(runWeir(['check', '-o', 'markdown', path]).stdout).toContain('Rate limits: 1500 errors\n');
   });
 
+  it('reviews files without errors beside files with errors, and names the files that it does not review', () => {
+    const good = write('a.yaml', shadowed);
+    const bad = write('b.yaml', `${shadowed.replace('domain: d', 'domain: e')}  - kye: x\n`);
+    const unread = `${bad} is not reviewed further until you correct the errors`;
+    const { stdout } = runWeir(['check', folder]);
+    expect(stdout.match(/^\S+: error: .*$/gm)).toEqual([
+      expect.stringMatching(/a\.yaml:3:10: .*\[never-matches\]$/),
+      expect.stringMatching(/b\.yaml:8:5: .*\[unknown-key\]$/),
+    ]);
+    expect(stdout).toMatch(new RegExp(`\nfailed: 2 errors: 2 files; ${unread}\n$`));
+    expect(runWeir(['check', '-o', 'markdown', folder]).stdout).toContain(unread);
+    const annotations = runWeir(['check', '-o', 'github', folder]).stdout;
+    expect(annotations).toContain(`::notice file=${bad},title=weir%3A not-reviewed::${unread}\n`);
+    const merged = runWeir(['check', '--merge-domain-configs', folder]).stdout;
+    expect(merged).toContain(`failed: 1 error: 2 files; ${good} and ${bad} are not reviewed further`);
+    const likeGo = runWeir(['check', '-config_dir', folder]).stdout;
+    expect(likeGo).not.toMatch(/never-matches|not reviewed/);
+  });
+
   it('speaks as compilers do: place, severity, kind, line, caret and hint, and one line at the end', () => {
     const path = write('a.yaml', shadowed);
     const { status, stderr, stdout } = runWeir(['check', path]);
@@ -167,7 +186,7 @@ descriptors:
     const zero = '{ unit: day, requestsPerUnit: 5, algorithm: TokenBucket, burst: 0 }';
     const path = write('m.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${bucket} }\n`));
     expect(runWeir(['check', path]).stdout).toMatch(
-      /burst is for algorithm TokenBucket alone \[burst-without-bucket\]\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or remove burst\n/,
+      /burst works only with algorithm TokenBucket \[burst-without-bucket\]\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or remove burst\n/,
     );
     const odd = write('o.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${zero} }\n`));
     expect(runWeir(['check', odd]).stdout).toContain('remove it for as many as requestsPerUnit\n');
@@ -392,6 +411,7 @@ descriptors:
       callersFiles: [],
       profilesFiles: [],
       skipped: [],
+      unreviewed: [path],
       findings: [
         {
           severity: 'error',
@@ -554,7 +574,7 @@ descriptors:
     const { stdout } = runWeir(['check', '-'], { input });
     expect(stdout).toContain("'metadata.name' must be a DNS name");
     expect(stdout).toContain("unknown unit 'minuet'");
-    expect(stdout).toMatch(/\nfailed: 2 errors: 1 file\n$/);
+    expect(stdout).toMatch(/\nfailed: 2 errors: 1 file; <stdin> is not reviewed .*\n$/);
   });
 
   it.each([

@@ -222,12 +222,14 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(byId).toMatchObject({
       status: 1,
       stderr: '',
-      stdout: expect.stringMatching(/^no limiter remembers.*\n {2}lim-0: \d+ requests over limit/),
+      stdout: expect.stringMatching(
+        /^No limiter remembers.*\n {2}lim-0: (?:1 request|\d+ requests) over limit, the oldest from 2/,
+      ),
     });
     const nothing = await runCommand(whyCommand, ['shop', 'user=nobody', ...of(shared)]);
     expect([nothing.status, nothing.stdout.split('\n')[0]]).toEqual([
       1,
-      'no limiter remembers such a request over limit. They remember:',
+      'No limiter remembers a matching request over limit. What each limiter remembers:',
     ]);
   });
 

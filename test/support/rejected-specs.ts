@@ -240,8 +240,8 @@ export const rejectedSpecs: readonly RejectedSpec[] = [
   limit(
     'a burst of something else than a bucket',
     { unit: 'minute', requestsPerUnit: 1, algorithm: 'SlidingWindow', burst: 5 },
-    'spec.descriptors[0].rateLimit: Invalid value: burst is for algorithm TokenBucket alone',
-    'spec.descriptors[0].rateLimit.burst: burst is for algorithm TokenBucket alone',
+    'spec.descriptors[0].rateLimit: Invalid value: burst works only with algorithm TokenBucket',
+    'spec.descriptors[0].rateLimit.burst: burst works only with algorithm TokenBucket',
   ),
   limit(
     'an algorithm of something unlimited',

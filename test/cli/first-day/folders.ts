@@ -32,7 +32,7 @@ ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file skipped
   1 | {
     | ^
   hint: write } at its end, or the missing comma
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules/shop.json is not reviewed further until you correct the errors
 `,
   },
   {
@@ -77,7 +77,7 @@ descriptors:
   1 | resources:
     | ^^^^^^^^^
   hint: a Kustomization has no rules; check its output: kubectl kustomize <folder> | weir check -
-failed: 1 error: 2 files
+failed: 1 error: 2 files; rules/kustomization.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -126,7 +126,7 @@ rules/values.yaml:1:1: error: unknown key 'requests' [unknown-key]
   1 | requests: 5
     | ^^^^^^^^
   hint: check the rendered chart: helm template <chart> | weir check -
-failed: 3 errors: 3 files
+failed: 3 errors: 3 files; rules/Chart.yaml, rules/templates/limits.yaml and rules/values.yaml are not reviewed further until you correct the errors
 `,
   },
   {
@@ -166,7 +166,7 @@ descriptors:
   1 | domain: shop
     |         ^^^^
   hint: with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain
-failed: 1 error: 2 files
+failed: 1 error: 2 files; rules/b.yaml is not reviewed further until you correct the errors
 `,
   },
 ];

@@ -13,7 +13,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 0.5 }
     |                                                    ^^^
   hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for a fraction use a longer unit
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -27,7 +27,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: "5" }
     |                                                    ^^^
   hint: write requests_per_unit: 5, without quotes
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -41,7 +41,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 1k }
     |                                                    ^^
   hint: write requests_per_unit: 1000
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -55,7 +55,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 1,000 }
     |                                                      ^^^
   hint: write numbers without separators: 1000
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -69,7 +69,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: -1 }
     |                                                    ^^
   hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for no limit write unlimited: true
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -83,7 +83,7 @@ descriptors:
   4 |     rate_limit: { unit: minutes, requests_per_unit: 5 }
     |                         ^^^^^^^
   hint: did you mean minute?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -97,7 +97,7 @@ descriptors:
   4 |     rate_limit: { unit: m, requests_per_unit: 5 }
     |                         ^
   hint: did you mean minute?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -111,7 +111,7 @@ descriptors:
   4 |     rate_limit: { unit: 10s, requests_per_unit: 5 }
     |                         ^^^
   hint: write this duration as window: 10s in place of unit
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -126,7 +126,7 @@ descriptors:
   4 |     rate_limit:
     |     ^^^^^^^^^^
   hint: write unit: minute, or window: 5m for other windows
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -171,7 +171,7 @@ descriptors:
   4 |     rate_limit: 5
     |                 ^
   hint: write a mapping: rate_limit: { unit: minute, requests_per_unit: 5 }
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -185,7 +185,7 @@ descriptors:
   4 |     rate_limit: 5/minute
     |                 ^^^^^^^^
   hint: write a mapping: rate_limit: { unit: minute, requests_per_unit: 5 }
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -195,11 +195,11 @@ descriptors:
   - key: plan
     rate_limit: { unit: minute, requests_per_unit: 5, burst: 10 }
 `,
-    answer: `rules.yaml:4:55: error: burst is for algorithm token_bucket alone [burst-without-bucket]
+    answer: `rules.yaml:4:55: error: burst works only with algorithm token_bucket [burst-without-bucket]
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, burst: 10 }
     |                                                       ^^^^^
   hint: write algorithm: token_bucket, or remove burst
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -214,7 +214,7 @@ descriptors:
   5 |     burst: 10
     |     ^^^^^
   hint: put burst below rate_limit, indented, with algorithm: token_bucket
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -229,7 +229,7 @@ descriptors:
   4 |     value: [gold, silver]
     |            ^^^^^^^^^^^^^^
   hint: a rule has one value: write a rule for each, or a pattern with *
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -244,7 +244,7 @@ descriptors:
   4 |     values: [gold, silver]
     |     ^^^^^^
   hint: did you mean value?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -260,7 +260,7 @@ descriptors:
   4 |     rate_limit:
     |     ^^^^^^^^^^
   hint: write one limit without a dash; write several in rate_limits
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -276,7 +276,7 @@ descriptors:
   4 |     rate_limits:
     |     ^^^^^^^^^^^
   hint: write rate_limit for one limit; rate_limits is a list of 2 to 8 of them
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -292,7 +292,7 @@ descriptors:
   4 |     rate_limits:
     |     ^^^^^^^^^^^
   hint: write rate_limit for one limit, rate_limits for several
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -306,7 +306,7 @@ descriptor:
   2 | descriptor:
     | ^^^^^^^^^^
   hint: did you mean descriptors?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -372,7 +372,7 @@ descriptors:
   5 |     shadow_mode: "yes"
     |                  ^^^^^
   hint: write true or false, without quotes
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -386,7 +386,7 @@ descriptors:
   4 |     rate_limit: { unlimited: true, unit: minute, requests_per_unit: 5 }
     |                                    ^^^^
   hint: remove it, or remove unlimited
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -400,7 +400,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 50000000000000000 }
     |                                                    ^^^^^^^^^^^^^^^^^
   hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for no limit write unlimited: true
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -414,7 +414,7 @@ descriptors:
   4 |     rate_limit: { window: 1h30m, unit: hour, requests_per_unit: 5 }
     |                           ^^^^^
   hint: leave unit out, or window
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -428,7 +428,7 @@ descriptors:
   4 |     rate_limit: { window: 5 min, requests_per_unit: 5 }
     |                           ^^^^^
   hint: write window: 5m
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
 ];

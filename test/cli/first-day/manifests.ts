@@ -18,7 +18,7 @@ spec:
   9 |       rate_limit: { unit: minute, requests_per_unit: 5 }
     |       ^^^^^^^^^^
   hint: did you mean rateLimit?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -37,7 +37,7 @@ spec:
   9 |       rateLimit: { unit: minute, requests_per_unit: 5 }
     |                                  ^^^^^^^^^^^^^^^^^
   hint: did you mean requestsPerUnit?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -56,7 +56,7 @@ spec:
   5 | domain: shop
     | ^^^^^^
   hint: domain belongs below "spec:", indented
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -75,7 +75,7 @@ spec:
   9 |       rateLimit: { unit: minute, requestsPerUnit: 5, shadowMode: true }
     |                                                      ^^^^^^^^^^
   hint: move shadowMode out of rateLimit, to the same level
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -95,7 +95,7 @@ spec:
   9 |       value: 100
     |              ^^^
   hint: put it into quotes: value: "100"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -114,7 +114,7 @@ spec:
   9 |       rateLimit: { unit: minute, unitMultiplier: "5", requestsPerUnit: 5 }
     |                                                  ^^^
   hint: write unitMultiplier: 5, without quotes
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -134,7 +134,7 @@ spec:
   9 |       rateLimit:
     |       ^^^^^^^^^
   hint: write requestsPerUnit: 5
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -154,7 +154,7 @@ spec:
   9 |       value: yes
     |              ^^^
   hint: put it into quotes: value: "yes"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -174,7 +174,7 @@ spec:
   9 |       value: [gold, silver]
     |              ^^^^^^^^^^^^^^
   hint: a rule has one value: write a rule for each, or a pattern with *
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -193,7 +193,7 @@ spec:
   7 |   descriptors:
     |   ^^^^^^^^^^^
   hint: each element of descriptors begins with a dash
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -212,7 +212,7 @@ spec:
   9 |       rateLimit: { unit: minutes, requestsPerUnit: 5 }
     |                          ^^^^^^^
   hint: did you mean minute?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -236,7 +236,7 @@ rules.yaml:10:7: error: field 'requestsPerUnit' has no meaning here, it belongs 
   10 |       requestsPerUnit: 5
      |       ^^^^^^^^^^^^^^^
   hint: put requestsPerUnit below rateLimit, indented
-failed: 2 errors: 1 file
+failed: 2 errors: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -255,7 +255,7 @@ spec:
   9 |       rateLimit:
     |       ^^^^^^^^^
   hint: write a mapping: rateLimit: { unit: minute, requestsPerUnit: 5 }
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -276,7 +276,7 @@ spec:
   9 |       rateLimit:
     |       ^^^^^^^^^
   hint: write one limit without a dash; write several in rateLimits
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -297,7 +297,7 @@ spec:
   10 |       value: silver
      |       ^^^^^
   hint: remove one of the two
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -316,7 +316,7 @@ spec:
   9 | \t  rateLimit: { unit: minute, requestsPerUnit: 5 }
     | ^^^
   hint: YAML allows only spaces for indentation: replace the tabs by spaces
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -336,7 +336,7 @@ spec:
   9 |       value: *
     |              ^
   hint: put it into quotes: value: "*"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -355,7 +355,7 @@ spec:
   9 |       rateLimit: { unit: minute, requestsPerUnit: 5, algorithm: token_bucket }
     |                                                                 ^^^^^^^^^^^^
   hint: did you mean TokenBucket?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -369,7 +369,7 @@ metadata:
   1 | apiVersion: ratelimit.weir.dev/v1alpha1
     | ^^^^^^^^^^
   hint: write spec: with domain and descriptors below it
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -384,7 +384,7 @@ spec:
   1 | apiVersion: ratelimit.weir.dev/v1alpha1
     | ^^^^^^^^^^
   hint: write metadata: with name: <name> below it
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -402,7 +402,7 @@ spec:
   1 | apiVersion: ratelimit.weir.dev/v1
     |             ^^^^^^^^^^^^^^^^^^^^^
   hint: write apiVersion: ratelimit.weir.dev/v1alpha1
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -420,7 +420,7 @@ spec:
   2 | kind: RateLimit
     |       ^^^^^^^^^
   hint: write kind: RateLimitConfig, or the kind of the object
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -447,7 +447,7 @@ spec:
   1 | kind: RateLimitConfig
     | ^^^^
   hint: write apiVersion: ratelimit.weir.dev/v1alpha1
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -466,7 +466,7 @@ spec:
   4 |   name: Shop_Limits
     |         ^^^^^^^^^^^
   hint: write name: shop-limits
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -486,7 +486,7 @@ spec:
   9 |       description: for all
     |       ^^^^^^^^^^^
   hint: known here: key, value, rateLimit, rateLimits, descriptors, lease, reserve, assign, shadowMode, quotaMode, detailedMetric, valueToMetric, shareThreshold, hideIdentity, metadata
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -520,7 +520,7 @@ data:
   4 |     rate_limit: { unit: minutes, requests_per_unit: 5 }
     |                         ^^^^^^^
   hint: did you mean minute?
-failed: 1 error: 2 files
+failed: 1 error: 2 files; rules.yaml ConfigMap limits/shop.yaml is not reviewed further until you correct the errors
 `,
   },
   {

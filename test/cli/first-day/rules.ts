@@ -13,7 +13,7 @@ descriptors:
   2 | descriptors:
     | ^^^^^^^^^^^
   hint: put a dash before each rule: "- key:"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -65,7 +65,7 @@ failed: 1 error: 1 file
   1 | descriptors:
     | ^^^^^^^^^^^
   hint: the first line of a rule file is "domain: <name>"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -75,7 +75,7 @@ failed: 1 error: 1 file
   1 | 
     | ^
   hint: the first line of a rule file is "domain: <name>"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -86,7 +86,7 @@ failed: 1 error: 1 file
   2 | 
     | ^
   hint: the first line of a rule file is "domain: <name>"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -98,7 +98,7 @@ failed: 1 error: 1 file
   1 | - key: plan
     | ^^^^^
   hint: a rule file is a mapping: "domain: <name>", then "descriptors:"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -112,7 +112,7 @@ descriptors:
   3 |   - value: gold
     |     ^^^^^
   hint: each rule needs "key:", the key of the request's entry
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -126,7 +126,7 @@ descriptors:
   3 |   - kye: plan
     |     ^^^
   hint: did you mean key?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -141,7 +141,7 @@ descriptors:
   4 |     description: for all
     |     ^^^^^^^^^^^
   hint: known here: key, value, rate_limit, rate_limits, descriptors, lease, reserve, assign, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_identity, metadata
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -173,7 +173,7 @@ descriptors:
   5 |   - key: plan
     |          ^^^^
   hint: remove one: a level has only one rule for a key and value, joined by _; write several limits of a rule in rate_limits
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -200,7 +200,7 @@ descriptors:
   4 |     rateLimit: { unit: minute, requestsPerUnit: 5 }
     |     ^^^^^^^^^
   hint: did you mean rate_limit?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -218,7 +218,7 @@ rules.yaml:4:33: error: unknown key 'RequestsPerUnit' [unknown-key]
   4 |     rate_limit: { Unit: minute, RequestsPerUnit: 5 }
     |                                 ^^^^^^^^^^^^^^^
   hint: did you mean requests_per_unit?
-failed: 2 errors: 1 file
+failed: 2 errors: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -233,7 +233,7 @@ descriptors:
   4 |     value: 1.10
     |            ^^^^
   hint: put it into quotes to make it a text: value: "1.10"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -248,7 +248,7 @@ descriptors:
   4 |     on: true
     |     ^^
   hint: YAML takes on for true or false: no field has that name
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -314,7 +314,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, replaces: per_client }
     |                                                                 ^^^^^^^^^^
   hint: replaces is a list of mappings: [{ name: <name of a limit> }]
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -342,7 +342,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 5, algorithm: leaky_bucket }
     |                                                                  ^^^^^^^^^^^^
   hint: write one of fixed_window, sliding_window, token_bucket
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -361,7 +361,7 @@ rules.yaml:4:1: error: unknown key 'admin' [unknown-key]
   4 | admin:
     | ^^^^^
   hint: this is Envoy's configuration: weir check --envoy <file> <rules> compares it with rules
-failed: 2 errors: 1 file
+failed: 2 errors: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -375,7 +375,7 @@ descriptors:\r
   4 |     rate_limit: { unit: minuet, requests_per_unit: 5 }
     |                         ^^^^^^
   hint: did you mean minute?
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -393,7 +393,7 @@ rules.yaml:3:5: error: unknown key 'actions' [unknown-key]
   3 |   - actions:
     |     ^^^^^^^
   hint: actions belong into the routes of Envoy; a rule has the key and the value that they send
-failed: 2 errors: 1 file
+failed: 2 errors: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
 ];

@@ -13,7 +13,7 @@ descriptors:
   3 | \t- key: plan
     | ^
   hint: YAML allows only spaces for indentation: replace the tabs by spaces
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -27,7 +27,7 @@ descriptors:
   4 | \t  value: gold
     | ^^^
   hint: YAML allows only spaces for indentation: replace the tabs by spaces
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -41,7 +41,7 @@ descriptors:
   3 |   - key:plan
     |     ^^^^^^^^
   hint: write "key: plan"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -57,7 +57,7 @@ descriptors:
   5 |       unit:minute
     |       ^^^^^^^^^^^
   hint: write "unit: minute"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -71,7 +71,7 @@ descriptors:
   3 |   -key: plan
     |   ^^^^
   hint: write "- key:"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -87,7 +87,7 @@ descriptors:
   5 |   key: user
     |   ^^^
   hint: each rule begins with a dash: "- key:"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -103,7 +103,7 @@ descriptors:
   4 |   rate_limit:
     |   ^^^^^^^^^^
   hint: indent it like the first field of its rule, after the dash
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -118,7 +118,7 @@ descriptors:
   4 |      value: gold
     |      ^^^^^
   hint: all fields of a mapping begin in the same column: indent this line like its neighbors
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -133,7 +133,7 @@ descriptors:
   4 |     value: *
     |            ^
   hint: put it into quotes: value: "*"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -148,7 +148,7 @@ descriptors:
   4 |     value: */images
     |            ^^^^^^^^
   hint: put it into quotes: value: "*/images"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -163,7 +163,7 @@ descriptors:
   4 |     value: @me
     |            ^^^
   hint: put it into quotes: value: "@me"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -178,7 +178,7 @@ descriptors:
   4 |     value: a: b
     |            ^^^^
   hint: put it into quotes: value: "a: b"
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -192,7 +192,7 @@ descriptors:
   1 | domain: {{ .Values.domain }}
     |         ^^^^^^^^^^^^^^^^^^^^
   hint: check the rendered chart: helm template <chart> | weir check -
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -207,7 +207,7 @@ descriptors:
   3 | {{- range .Values.rules }}
     | ^^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: check the rendered chart: helm template <chart> | weir check -
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -220,7 +220,7 @@ descriptors:
   1 | domain: "shop
     |         ^^^^^
   hint: the quote that begins here is not closed: write the closing quote at the end of the text
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -235,7 +235,7 @@ descriptors:
   4 |     rate_limit: { unit: minute, requests_per_unit: 5
     |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: write } at its end, or the missing comma
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
   {
@@ -254,7 +254,7 @@ descriptors:
   3 | <<<<<<< HEAD
     | ^^^^^^^^^^^^
   hint: keep one of the two sides, and remove the lines <<<<<<<, ======= and >>>>>>>
-failed: 1 error: 1 file
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
 ];
