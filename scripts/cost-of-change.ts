@@ -2,11 +2,11 @@
  * `npm run cost-of-change`: how many hand-written files touch each field of a rule, algorithm, setting, reason and flag, and
  * which imports form cycles, beside what cost-of-change.json records. docs/testing.md says what the numbers mean.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { projectRoot } from './commands.ts';
-import { committedText } from './cost-of-change/committed.ts';
+import { baseCommit, committedText, withCommit } from './cost-of-change/committed.ts';
 import { type Cycles, cyclesOf } from './cost-of-change/cycles.ts';
 import { ruleWords } from './cost-of-change/fields.ts';
 import { type Kind, kinds, type Touched, touchedNames } from './cost-of-change/names.ts';
@@ -14,13 +14,16 @@ import { withSources } from './cost-of-change/project.ts';
 import {
   type CostRecord,
   compare,
+  correctedBase,
   type Measurement,
+  newlyCorrected,
   nextRecord,
   recordText,
   sumOf,
 } from './cost-of-change/record.ts';
 
 const recordName = 'cost-of-change.json';
+const configName = 'tsconfig.sources.json';
 const recordFile = join(projectRoot, recordName);
 
 const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
@@ -44,6 +47,36 @@ export function measureCost(root: string, configFile: string): Measurement {
   }));
 }
 
+/** Measures the project of a commit with the packages that are installed now. */
+export function measureCommit(root: string, commit: string, configFile: string): Measurement {
+  return withCommit(root, commit, (folder) => {
+    const packages = join(root, 'node_modules');
+    if (existsSync(packages)) symlinkSync(packages, join(folder, 'node_modules'));
+    return measureCost(folder, configFile);
+  });
+}
+
+/** What Git has of the record, with the corrections that it does not have yet; undefined if Git has no record. */
+function baseOf(record: CostRecord): CostRecord | undefined {
+  const place = [projectRoot, recordName, process.env['BEFORE_PUSH']] as const;
+  const committed = committedText(...place);
+  if (committed === undefined) return undefined;
+  const base = parsedRecord(committed);
+  const corrected = newlyCorrected(record, base);
+  if (corrected.length === 0) return base;
+  return correctedBase(
+    base,
+    corrected,
+    measureCommit(projectRoot, baseCommit(...place)!, configName).touched,
+  );
+}
+
+/** Records of earlier commits have no corrections. */
+const parsedRecord = (text: string): CostRecord => ({
+  corrections: [],
+  ...(JSON.parse(text) as Omit<CostRecord, 'corrections'>),
+});
+
 /** Chosen: what fits on a screen for five kinds. */
 const worst = 10;
 
@@ -66,11 +99,8 @@ export function cyclesText({ groups, imports }: Cycles, withFiles: boolean): str
 
 /** Prints how the measurement compares with the record, and says whether all is as recorded. */
 function report(measured: Measurement, isWriting: boolean): boolean {
-  const record = existsSync(recordFile)
-    ? (JSON.parse(readFileSync(recordFile, 'utf8')) as CostRecord)
-    : undefined;
-  const committed = committedText(projectRoot, recordName, process.env['BEFORE_PUSH']);
-  const base = committed === undefined ? record : (JSON.parse(committed) as CostRecord);
+  const record = existsSync(recordFile) ? parsedRecord(readFileSync(recordFile, 'utf8')) : undefined;
+  const base = record && (baseOf(record) ?? record);
   const { problems, changes } =
     record === undefined ? { problems: [], changes: [] } : compare(record, base ?? record, measured);
   for (const problem of problems) console.log(problem);
@@ -113,7 +143,7 @@ function main(): void {
     process.stdout.write(usage);
     return;
   }
-  const measured = measureCost(projectRoot, 'tsconfig.sources.json');
+  const measured = measureCost(projectRoot, configName);
   const withFiles = values.files === true;
   if (values.check !== true && values.write !== true) {
     for (const one of kind === undefined ? kinds : kinds.filter((name) => name === kind)) {

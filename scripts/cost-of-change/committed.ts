@@ -1,16 +1,15 @@
-/** What Git has of a file, for comparisons that a rewritten file cannot escape. */
-import { spawnSync } from 'node:child_process';
+/** What Git has of a file, and of the whole project, for comparisons that a rewritten file cannot escape. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 /** What branches begin from, the first that exists first. */
 const mainBranches = ['origin/HEAD', 'origin/main', 'main'];
 
-/**
- * The text of a file where this branch began. On the main branch: in HEAD if the file has changed since, and in the commit before otherwise.
- * `beforePush`: the last commit of the main branch before a push to it, which may be of several commits.
- */
-export function committedText(root: string, file: string, beforePush?: string): string | undefined {
-  const git = (...args: string[]): string | undefined => {
-    // In a container the folder may belong to another user, and Git would read nothing.
+/** Runs Git in a folder. Returns undefined if Git fails. In a container the folder may belong to another user, which Git would reject. */
+function gitIn(root: string): (...args: string[]) => string | undefined {
+  return (...args) => {
     const trusted = ['-c', `safe.directory=${root}`, ...args];
     const { status, stdout } = spawnSync('git', trusted, {
       cwd: root,
@@ -19,6 +18,14 @@ export function committedText(root: string, file: string, beforePush?: string): 
     });
     return status === 0 ? stdout : undefined;
   };
+}
+
+/**
+ * The commit where this branch began. On the main branch: HEAD if the file has changed since, and the commit before otherwise.
+ * `beforePush`: the last commit of the main branch before a push to it, which may be of several commits.
+ */
+export function baseCommit(root: string, file: string, beforePush?: string): string | undefined {
+  const git = gitIn(root);
   const head = git('rev-parse', 'HEAD')?.trim();
   if (head === undefined) return undefined;
   const starts = beforePush ? [...mainBranches, beforePush] : mainBranches;
@@ -26,5 +33,28 @@ export function committedText(root: string, file: string, beforePush?: string): 
   const begin = begins.find((commit) => commit !== undefined && commit !== head);
   const isChanged = git('diff', '--quiet', 'HEAD', '--', file) === undefined;
   const before = isChanged ? head : git('rev-parse', '--verify', '--quiet', 'HEAD^1')?.trim();
-  return git('show', `${begin ?? before ?? head}:./${file}`);
+  return begin ?? before ?? head;
+}
+
+/** The text of a file in `baseCommit`. */
+export function committedText(root: string, file: string, beforePush?: string): string | undefined {
+  const commit = baseCommit(root, file, beforePush);
+  return commit === undefined ? undefined : gitIn(root)('show', `${commit}:./${file}`);
+}
+
+/** Writes the project of a commit to a temporary folder, which is removed when `use` returns. */
+export function withCommit<T>(root: string, commit: string, use: (folder: string) => T): T {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-commit-'));
+  try {
+    const archive = join(folder, 'commit.tar');
+    const trusted = ['-c', `safe.directory=${root}`];
+    execFileSync('git', [...trusted, 'archive', '--format=tar', `--output=${archive}`, commit], {
+      cwd: root,
+    });
+    execFileSync('tar', ['-xf', archive, '-C', folder]);
+    rmSync(archive);
+    return use(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }

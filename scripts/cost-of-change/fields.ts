@@ -1,5 +1,5 @@
 /** The files that touch each field of a rule. */
-import type { Node } from 'typescript/unstable/ast';
+import { type Node, SyntaxKind } from 'typescript/unstable/ast';
 import { type FieldRows, limitFields, ruleFields } from '../../rules/language/fields.ts';
 import type { Sources } from './project.ts';
 import { type AnyNode, groupOf, isTypeGroup, pickedFrom, type Site } from './sites.ts';
@@ -42,14 +42,14 @@ export function spellingsOf(field: string): string[] {
 /**
  * A distinct spelling (`hideIdentity`, `hide_identity`) touches the field wherever it is a property of the project, a whole string
  * or a word of a regular expression: types that pass the field on repeat its name. One word (`unit`) does so only in
- * the same type, object, list or switch as a distinct field of the same type of rules, and wherever the language
+ * the type of rules itself, in the same type, object, list or switch as a distinct field of it, and wherever the language
  * service finds a reference to the property of such a type.
  * @throws Error if a type of rules is not in the file that `ruleTypes` names
  */
 export function fieldFiles(sources: Sources): Map<string, Set<string>> {
   const files = new Map<string, Set<string>>();
-  for (const fields of fieldsOf(sources).values()) {
-    const carriers = new Carriers(sources, fields.flatMap(spellingsOf).filter(isDistinct));
+  for (const [type, fields] of fieldsOf(sources)) {
+    const carriers = new Carriers(sources, type, fields.flatMap(spellingsOf).filter(isDistinct));
     for (const field of fields) {
       const paths = spellingsOf(field).flatMap((spelling) =>
         isDistinct(spelling) ? ownPaths(sources, spelling) : carriers.paths(spelling),
@@ -66,9 +66,7 @@ function fieldsOf({ sites }: Sources): Map<string, string[]> {
   const names = Object.keys(rows);
   const fields = new Map(Object.entries(rows).map(([name, own]) => [name, propertiesOf(own)]));
   for (const [text, same] of sites) {
-    for (const { node } of same.filter((site) => site.path === path)) {
-      fields.get(ownerOf(node as AnyNode) ?? '')?.push(text);
-    }
+    for (const site of same) fields.get(declaringType(site) ?? '')?.push(text);
   }
   const missing = names.find((name) => fields.get(name)!.length === 0);
   if (missing === undefined) return fields;
@@ -80,10 +78,11 @@ function propertiesOf(rows: FieldRows): string[] {
   return Object.keys(rows).filter((name) => rows[name]!.isSpelling !== true);
 }
 
-/** The interface that declares the property of this name. */
-function ownerOf(name: AnyNode): string | undefined {
-  const group = groupOf(name) as AnyNode | undefined;
-  const isDeclared = group !== undefined && isTypeGroup(group) && name.parent.parent === group;
+/** The interface in the file of the types of rules that declares the property of this name. */
+function declaringType({ path, node }: Site): string | undefined {
+  if (path !== ruleTypes.path) return undefined;
+  const group = groupOf(node) as AnyNode | undefined;
+  const isDeclared = group !== undefined && isTypeGroup(group) && (node as AnyNode).parent.parent === group;
   return isDeclared ? group.name?.text : undefined;
 }
 
@@ -93,17 +92,21 @@ function ownPaths({ sites, areForeign }: Sources, spelling: string): string[] {
   return same.filter((_, index) => !foreign[index]).map(({ path }) => path);
 }
 
-/** The types, objects, lists and switches that hold a distinct field. */
+/** The declaration of a type of rules, and the types, objects, lists and switches that hold a distinct field of it. */
 class Carriers {
   readonly #sources: Sources;
+  readonly #distinct: ReadonlySet<string>;
   readonly #groups: ReadonlySet<Node>;
   /** The names of those that are types. */
   readonly #types: ReadonlySet<string>;
 
-  constructor(sources: Sources, distinct: readonly string[]) {
+  constructor(sources: Sources, type: string, distinct: readonly string[]) {
     this.#sources = sources;
+    this.#distinct = new Set(distinct);
+    const own = [...sources.sites.values()].flat().filter((site) => declaringType(site) === type);
     const sites = distinct.flatMap((spelling) => this.#all(spelling));
-    const groups = sites.filter(({ form }) => form !== 'pattern').map(({ node }) => groupOf(node));
+    const holding = [...own, ...sites.filter(({ form }) => form !== 'pattern')];
+    const groups = holding.map(({ node }) => groupOf(node));
     this.#groups = new Set(groups.filter((group) => group !== undefined));
     const types = [...this.#groups].filter(isTypeGroup).map((group) => (group as AnyNode).name?.text);
     this.#types = new Set(types.filter((name) => name !== undefined));
@@ -129,8 +132,14 @@ class Carriers {
   #isCarried({ node }: Site): boolean {
     const group = groupOf(node);
     const picked = pickedFrom(node);
-    return (
-      (group !== undefined && this.#groups.has(group)) || (picked !== undefined && this.#types.has(picked))
-    );
+    if (picked !== undefined && this.#types.has(picked)) return true;
+    return group !== undefined && (this.#groups.has(group) || this.#inherits(group));
+  }
+
+  /** Whether an interface has a distinct field from a type that it extends, such as `Omit<Rule, 'limits'>`. */
+  #inherits(group: Node): boolean {
+    const { kind, name } = group as AnyNode;
+    if (kind !== SyntaxKind.InterfaceDeclaration) return false;
+    return this.#sources.propertiesAt(name!).some((property) => this.#distinct.has(property));
   }
 }

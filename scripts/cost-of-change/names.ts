@@ -59,7 +59,7 @@ function algorithmFiles({ sites, imports }: Sources): Map<string, Set<string>> {
 /** Names in upper case with an underscore stand for a setting wherever they are; `PORT` alone might be anything. */
 const isPlainly = (variable: string): boolean => variable.includes('_');
 
-/** The rows of tables of settings: what refers to a row's property, and what names its variable in a string. */
+/** The rows of tables of settings: what refers to a row's property, and what names its variable in a string or as a property. */
 function settingFiles({ sites, references }: Sources): Map<string, Set<string>> {
   const files = new Map<string, Set<string>>();
   for (const { path, node } of sites.get('summary') ?? []) {
@@ -69,7 +69,7 @@ function settingFiles({ sites, references }: Sources): Map<string, Set<string>> 
     if (variable === undefined || !hasKind || !/^[A-Z]/.test(variable)) continue;
     const property = row.parent.name;
     const named = (sites.get(variable) ?? []).filter(
-      (site) => site.form === 'literal' && (isPlainly(variable) || isNameOf(site)),
+      (site) => site.form !== 'pattern' && (isPlainly(variable) || isNameOf(site)),
     );
     const referring = property === undefined ? [] : references(property);
     add(files, variable, [path, ...named.map((site) => site.path), ...referring]);
@@ -174,12 +174,14 @@ function constantAround(name: AnyNode): string | undefined {
 
 /**
  * The rows of tables of flags, `{ strict: { type: 'boolean' } }`, as `<folder of cli> --<flag>`. Whatever passes the flag's name to
- * a call with `flags`, or spells a name with a dash, touches the flag of its own folder, else all flags of that name.
+ * a method of `ParsedFlags` or to a call that also takes them, or spells a name with a dash, touches the flag of its own folder, else all
+ * flags of that name.
  */
-function flagFiles({ sites }: Sources): Map<string, Set<string>> {
+function flagFiles(sources: Sources): Map<string, Set<string>> {
   const files = new Map<string, Set<string>>();
   const flagName = (path: string, flag: string): string => `${dirname(path).replace(/^cli\//, '')} --${flag}`;
   const byFlag = new Map<string, Set<string>>();
+  const { sites } = sources;
   for (const { path, node } of sites.get('type') ?? []) {
     const row = (node as AnyNode).parent.parent;
     const flag = row.parent?.name?.text;
@@ -189,10 +191,10 @@ function flagFiles({ sites }: Sources): Map<string, Set<string>> {
     add(byFlag, flag, [flagName(path, flag)]);
   }
   for (const [flag, names] of byFlag) {
-    const reads = (sites.get(flag) ?? []).filter(
-      (site) => site.path.startsWith('cli/') && site.form === 'literal' && readsFlag(site),
+    const spelled = (sites.get(flag) ?? []).filter(
+      (site) => site.path.startsWith('cli/') && site.form === 'literal',
     );
-    for (const { path } of reads) {
+    for (const { path } of spelled.filter((site) => readsFlag(sources, site))) {
       const own = flagName(path, flag);
       for (const name of names.has(own) ? [own] : names) add(files, name, [path]);
     }
@@ -200,9 +202,8 @@ function flagFiles({ sites }: Sources): Map<string, Set<string>> {
   return files;
 }
 
-function readsFlag({ text, node }: Site): boolean {
+function readsFlag({ areOf }: Sources, { text, node }: Site): boolean {
   if (text.includes('-')) return true;
-  const call = (node as AnyNode).parent;
-  const named = [call.expression?.expression, ...(call.arguments ?? [])];
-  return call.arguments !== undefined && named.some((one) => one?.text === 'flags');
+  const { expression, arguments: values } = (node as AnyNode).parent;
+  return values !== undefined && areOf('ParsedFlags', [expression!, ...values]).includes(true);
 }

@@ -22,6 +22,10 @@ export interface Sources {
   references(declaration: Node): string[];
   /** Whether the name at each node is declared by a package or the language, and not by the project. */
   areForeign(nodes: readonly Node[]): boolean[];
+  /** The names of the properties of the type at a node, inherited ones included. */
+  propertiesAt(node: Node): string[];
+  /** Whether the value at each node is of the type of this name, or a method of it. `undefined` beside the type changes nothing. */
+  areOf(type: string, nodes: readonly Node[]): boolean[];
 }
 
 /**
@@ -73,6 +77,16 @@ export function withSources<T>(
           const declarations = symbol?.declarations ?? [];
           const isOurs = (path: string) => !path.startsWith('..') && !path.includes('node_modules/');
           return declarations.length > 0 && !declarations.some(({ path }) => isOurs(relative(root, path)));
+        }),
+      propertiesAt: (node) => {
+        const type = checker.getTypeAtLocation(node);
+        return type === undefined ? [] : checker.getPropertiesOfType(type).map(({ name }) => name);
+      },
+      areOf: (name, nodes) =>
+        checker.getTypeAtLocation(nodes).map((type) => {
+          const types = type?.isUnionType() === true ? type.getTypes() : [type];
+          const symbols = types.map((one) => one?.getSymbol());
+          return symbols.some((symbol) => symbol?.name === name || symbol?.getParent()?.name === name);
         }),
     });
   } finally {

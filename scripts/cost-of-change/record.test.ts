@@ -4,7 +4,9 @@ import {
   type Comparison,
   type CostRecord,
   compare,
+  correctedBase,
   type Measurement,
+  newlyCorrected,
   nextRecord,
   recordText,
 } from './record.ts';
@@ -190,6 +192,33 @@ describe('a measurement', () => {
     const after = measured({ field: { hideIdentity: 3, window: 8 }, setting: { GRPC_PORT: 2 } });
     const record = recorded(after, { explanations, renames });
     expect(comparedWith(record, after, recorded(before)).problems).toEqual([]);
+  });
+
+  it('may be higher by what is counted in another way since, and by nothing else', () => {
+    const correction = {
+      kind: 'field',
+      why: 'Fields that a type declares itself are counted, too.',
+    } as const;
+    const corrected = { corrections: [correction] };
+    const committed = recorded(before);
+    const record = recorded(before, corrected);
+    expect(newlyCorrected(record, committed)).toEqual(['field']);
+    expect(newlyCorrected(record, record)).toEqual([]);
+    // The sources in Git, counted anew. The new name of this kind and the other kind do not count.
+    const anew = measured({ field: { hideIdentity: 9, unit: 6, fresh: 9 }, setting: { GRPC_PORT: 5 } });
+    const base = correctedBase(committed, ['field'], anew.touched);
+    const problemsOf = (hideIdentity: number, unit: number, GRPC_PORT: number) =>
+      comparedWith(record, measured({ field: { hideIdentity, unit }, setting: { GRPC_PORT } }), base)
+        .problems;
+    expect(problemsOf(9, 6, 2)).toEqual([]);
+    expect(problemsOf(10, 5, 2)).toEqual([expect.stringContaining('field hideIdentity: 9 -> 10')]);
+    expect(problemsOf(8, 7, 2)).toEqual([expect.stringContaining('field unit: 6 -> 7')]);
+    expect(problemsOf(9, 6, 3)[0]).toContain('setting GRPC_PORT: 2 -> 3');
+    expect(nextRecord(record, committed, anew).corrections).toEqual([correction]);
+    const vague = recorded(before, { corrections: [{ kind: 'field', why: 'measured' }] });
+    expect(comparedWith(vague, before).problems).toEqual([
+      'correction of field: "measured" is not a sentence that says why',
+    ]);
   });
 
   it('that is lower, or lacks a name, is a change to record', () => {

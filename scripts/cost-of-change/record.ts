@@ -27,10 +27,21 @@ export interface Rename {
   readonly to: string;
 }
 
+/**
+ * Says that names of a kind are counted in another way since. Written by hand, and kept. While Git does not have it, the sources that
+ * Git has are counted anew, and replace Git's counts of this kind. So it permits what those sources contain already, and no rise.
+ */
+export interface Correction {
+  readonly kind: Kind;
+  /** A sentence. */
+  readonly why: string;
+}
+
 export interface CostRecord extends Readonly<Record<Kind, Readonly<Record<string, readonly string[]>>>> {
   readonly cycles: { readonly groups: number; readonly imports: readonly string[] };
   readonly explanations: readonly Explanation[];
   readonly renames: readonly Rename[];
+  readonly corrections: readonly Correction[];
 }
 
 export interface Measurement {
@@ -65,9 +76,10 @@ export interface Comparison {
  * rewritten file hides no rise.
  */
 export function compare(record: CostRecord, base: CostRecord, { touched, cycles }: Measurement): Comparison {
-  const { explanations, renames } = record;
+  const { explanations, renames, corrections } = record;
   return {
     problems: [
+      ...corrections.flatMap((one) => vagueSentence(`correction of ${one.kind}`, one.why)),
       ...explanations.flatMap(vagueExplanation),
       ...explanations.flatMap((one) => falseBefore(one, { ...base, renames }, base.explanations)),
       ...renames.flatMap((one) => falseRename(one, renames, touched)),
@@ -149,10 +161,14 @@ const isExplained = ({ explanations }: CostRecord, kind: Kind, name: string, cou
   explanations.some((one) => one.kind === kind && one.name === name && count <= one.count);
 
 /** A sentence has some words and ends. */
-function vagueExplanation({ kind, name, before, count, why }: Explanation): string[] {
+function vagueSentence(title: string, why: string): string[] {
   const isSentence = why.trim().split(/\s+/).length >= 5 && why.trim().endsWith('.');
+  return isSentence ? [] : [`${title}: "${why}" is not a sentence that says why`];
+}
+
+function vagueExplanation({ kind, name, before, count, why }: Explanation): string[] {
   return [
-    ...(isSentence ? [] : [`explanation of ${kind} ${name}: "${why}" is not a sentence that says why`]),
+    ...vagueSentence(`explanation of ${kind} ${name}`, why),
     ...(before < count
       ? []
       : [`explanation of ${kind} ${name}: "before" (${before}) is not below "count" (${count})`]),
@@ -226,6 +242,22 @@ function unexplainedRise(
   { "kind": "${kind}", "name": "${name}", "before": ${before.length}, "count": ${files.length}, "why": "…" }, and run npm run cost-of-change -- --write.`;
 }
 
+/** The kinds that a record corrects and Git does not. */
+export function newlyCorrected(record: CostRecord, base: CostRecord): Kind[] {
+  const isKnown = ({ kind, why }: Correction) =>
+    base.corrections.some((one) => one.kind === kind && one.why === why);
+  return record.corrections.filter((one) => !isKnown(one)).map(({ kind }) => kind);
+}
+
+/** What Git has of the record, with other counts of some kinds. `touched`: the sources that Git has, as they are counted now. */
+export function correctedBase(base: CostRecord, corrected: readonly Kind[], touched: Measured): CostRecord {
+  const counted = corrected.map((kind) => {
+    const names = Object.entries(base[kind]);
+    return [kind, Object.fromEntries(names.map(([name, files]) => [name, touched[kind].get(name) ?? files]))];
+  });
+  return { ...base, ...Object.fromEntries(counted) };
+}
+
 /** The measurement as the next record. `base`: what Git has of the record. */
 export function nextRecord(
   record: CostRecord | undefined,
@@ -235,6 +267,7 @@ export function nextRecord(
   return {
     explanations: record?.explanations.flatMap((one) => applied(one, touched) ?? []) ?? [],
     renames: record?.renames.filter(({ kind, from }) => base?.[kind][from] !== undefined) ?? [],
+    corrections: record?.corrections ?? [],
     cycles: { groups: cycles.groups.length, imports: cycles.imports },
     field: Object.fromEntries(touched.field),
     algorithm: Object.fromEntries(touched.algorithm),

@@ -1,10 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Kind } from '../../scripts/cost-of-change/names.ts';
 import type { Measurement } from '../../scripts/cost-of-change/record.ts';
-import { measureCost } from '../../scripts/cost-of-change.ts';
+import { measureCommit, measureCost } from '../../scripts/cost-of-change.ts';
 
 const project: Record<string, string> = {
   'tsconfig.json': JSON.stringify({
@@ -21,7 +22,8 @@ const project: Record<string, string> = {
   'package.json': '{ "type": "module" }',
   'rules/model.ts': `
     import type { Hidden } from './hidden.ts';
-    export interface Rule { key: string; hideIdentity: boolean; limits: Limit[]; hidden?: Hidden }
+    interface Shown { key: string; hideIdentity: boolean; hidden?: Hidden }
+    export interface Rule extends Shown { limits: Limit[] }
     export interface Limit { unit: string; requestsPerUnit: number; algorithm: number }
     export interface Calendar { unit: string; startsOn: number }
     export interface ReserveTerms { ttlSeconds: number; onExpiry: string }
@@ -52,7 +54,20 @@ const project: Record<string, string> = {
     import type { Counted } from './table.ts';
     export const words = (limit: Counted) => limit.unit;
     export const isBucket = ({ algorithm }: Limit) => algorithm === Algorithm.TOKEN_BUCKET;`,
-  // Another thing with the same names.
+  'rules/count.ts': `
+    import type { Rule } from './model.ts';
+    export const countOf = (rule: Rule) => rule.limits.length;`,
+  'rules/match.ts': `
+    import type { Limit, Rule } from './model.ts';
+    export interface Match extends Omit<Rule, 'limits'> { limits: Limit[] }`,
+  'rules/matched.ts': `
+    import type { Match } from './match.ts';
+    export const isLimited = (match: Match) => match.limits.length > 0;`,
+  'rules/pick.ts': `
+    import type { Rule } from './model.ts';
+    export type Limited = Pick<Rule, 'limits'>;`,
+  // Other things with the same names.
+  'process/body.ts': 'export const isLarge = (body: { limits: number }) => body.limits > 1;',
   'process/pacing.ts': `
     export class TokenBucket { unit = 'ms'; key = ''; ttlSeconds = 1 }
     export const unitOf = (bucket: TokenBucket) => bucket.unit;`,
@@ -71,6 +86,12 @@ const project: Record<string, string> = {
   'limiter/log.ts': `
     export const lines = { port: 1, text: 'GRPC_PORT is taken' };
     export const named = ['GRPC_PORT', 'PORT'];`,
+  'limiter/environment.ts': `
+    declare const env: Record<string, string | undefined>;
+    export const isGiven = () => env['GRPC_PORT'] !== undefined;`,
+  'limiter/environment-member.ts': `
+    declare const env: { GRPC_PORT?: string };
+    export const given = () => env.GRPC_PORT;`,
   'control-plane/conditions.ts': `
     export const reasons = { Valid: { of: 1 }, FleetNotAllowed: { of: 1 } } as const satisfies object;
     export const newCondition = (type: string, reason: keyof typeof reasons) => ({ type, reason });
@@ -94,6 +115,18 @@ const project: Record<string, string> = {
     import type { ParsedFlags } from '../shared/flags.ts';
     export const names = ['dry-run', 'strict'];
     export const dry = (flags: ParsedFlags) => names.filter((name) => flags.on(name));`,
+  'cli/check/given.ts': `
+    import type { ParsedFlags } from '../shared/flags.ts';
+    export const isStrict = (given: ParsedFlags | undefined) => given?.on('strict');`,
+  'cli/check/destructured.ts': `
+    import type { ParsedFlags } from '../shared/flags.ts';
+    export const isStrict = ({ on }: ParsedFlags) => on('strict');`,
+  'cli/check/passed.ts': `
+    import type { ParsedFlags } from '../shared/flags.ts';
+    const either = (name: string, given: ParsedFlags) => given.on(name);
+    export const isStrict = (given: ParsedFlags) => either('strict', given);`,
+  'cli/check/other.ts': `
+    export const isStrict = (flags: Set<string>) => flags.has('strict');`,
   'console/rules.js': `export const shown = (rule) => (rule.hideIdentity ? 'hidden' : rule.key);`,
 };
 
@@ -129,6 +162,11 @@ describe('the files that touch', () => {
     expect(filesOf('field', 'ttlSeconds')).toEqual(['rules/model.ts']);
   });
 
+  it('the only field that a type of rules declares itself refer to it', () => {
+    const files = ['count', 'match', 'matched', 'model', 'pick'].map((name) => `rules/${name}.ts`);
+    expect(filesOf('field', 'limits')).toEqual(files);
+  });
+
   it('an algorithm name its constant, or are named after it, or import such a file', () => {
     expect([...measured.touched.algorithm]).toEqual([
       ['FIXED_WINDOW', ['rules/model.ts']],
@@ -141,7 +179,16 @@ describe('the files that touch', () => {
 
   it('a setting refer to the property of its row, or name its variable', () => {
     expect([...measured.touched.setting]).toEqual([
-      ['GRPC_PORT', ['limiter/log.ts', 'limiter/main.ts', 'limiter/settings/settings.ts']],
+      [
+        'GRPC_PORT',
+        [
+          'limiter/environment-member.ts',
+          'limiter/environment.ts',
+          'limiter/log.ts',
+          'limiter/main.ts',
+          'limiter/settings/settings.ts',
+        ],
+      ],
       ['PORT', ['limiter/main.ts', 'limiter/settings/settings.ts']],
     ]);
   });
@@ -157,7 +204,10 @@ describe('the files that touch', () => {
   it('a flag have its row, or read it', () => {
     expect([...measured.touched.flag]).toEqual([
       ['check --dry-run', ['cli/check/check.ts', 'cli/check/dry.ts']],
-      ['check --strict', ['cli/check/check.ts']],
+      [
+        'check --strict',
+        ['cli/check/check.ts', 'cli/check/destructured.ts', 'cli/check/given.ts', 'cli/check/passed.ts'],
+      ],
       ['shared --namespace', ['cli/check/check.ts', 'cli/shared/flags.ts']],
     ]);
   });
@@ -168,6 +218,19 @@ describe('the files that touch', () => {
 });
 
 describe('a project', () => {
+  it('of a commit is counted without later files', () => {
+    const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.com', '-c', 'commit.gpgsign=false'];
+    const git = (...args: string[]) =>
+      execFileSync('git', [...identity, ...args], { cwd: root, stdio: 'pipe' });
+    git('init', '--quiet', '--initial-branch', 'main');
+    git('add', '.');
+    git('commit', '--quiet', '--message', 'first');
+    const later = join(root, 'rules/later.ts');
+    writeFileSync(later, project['rules/count.ts']!);
+    expect(measureCost(root, 'tsconfig.json').touched.field.get('limits')).toContain('rules/later.ts');
+    expect(measureCommit(root, 'HEAD', 'tsconfig.json')).toEqual(measured);
+  });
+
   it('without the types of rules is refused, with the place to correct', () => {
     writeFileSync(join(root, 'rules/model.ts'), 'export interface Rule { hideIdentity: boolean }');
     expect(() => measureCost(root, 'tsconfig.json')).toThrow(
