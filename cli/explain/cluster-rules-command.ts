@@ -19,7 +19,7 @@ right to do this, -n reads one namespace, and objects of others may be missing.
 
 ${requestHelp}  --class <name>              class of the objects, if the domain is in several
   --fleet <name>              fleet of the objects, if the domain is in several
-${clusterHelp.replace('that of the context, else "default"', 'all namespaces')}  -o, --output <form>         how to print the result: table (default), json or yaml
+${clusterHelp.replace('the namespace of the context, else "default"', 'all namespaces')}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   kubectl weir explain shop path=/search/shoes plan=gold
 

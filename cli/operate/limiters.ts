@@ -36,7 +36,7 @@ export const limiterFlags = {
 export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for the answers, such as 5s (default 5s)
-  -n, --namespace <name>      the namespace of the limiters' pods (default: that of the RateLimitFleet, else that of the context)
+  -n, --namespace <name>      the namespace of the limiters' pods (default: as for the RateLimitFleet, else the namespace of the context)
   --fleet <name>              the fleet whose pods to ask, if there are several
   -l, --selector <labels>     ask the pods with these labels instead of those of a fleet
   --context <name>, --kubeconfig <file>   as for kubectl. Pods are reached through the API server, which requires the right to create pods/portforward

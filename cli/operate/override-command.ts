@@ -44,7 +44,7 @@ const whereFlags = {
 const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for a cluster)
-  -n, --namespace <name>      the namespace of the object (default: that of the domain's RateLimitConfig)
+  -n, --namespace <name>      the namespace of the object (default: as for the domain's RateLimitConfig)
   --context <name>, --kubeconfig <file>   as kubectl
   -o, --output <form>         how to print the result: table (default), json or yaml
 `;
@@ -58,7 +58,7 @@ export const makingFlags = {
   'dry-run': { type: 'boolean' },
 } as const satisfies FlagTypes;
 
-export const makingHelp = `${whereHelp}  --class, --fleet <name>     class and fleet of the object (default: those of the domain's RateLimitConfig)
+export const makingHelp = `${whereHelp}  --class, --fleet <name>     class and fleet of the object (default: as for the domain's RateLimitConfig)
   --wait <t>                  how long to wait until the object is Ready (default 10s; 0s: not at all)
   --dry-run                   print what the command would create, without creating it
 `;

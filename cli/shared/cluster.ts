@@ -22,7 +22,7 @@ import {
 import { io } from './io.ts';
 
 /** Flags that these commands share with kubectl. */
-export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: that of the context, else "default")
+export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: the namespace of the context, else "default")
   -A, --all-namespaces        look in all namespaces
       --context <name>        a context of the kubeconfig (default: its current-context)
       --kubeconfig <file>     the kubeconfig (default: the files of KUBECONFIG, else ~/.kube/config, else the pod's account)

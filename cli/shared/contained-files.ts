@@ -23,7 +23,7 @@ export function rootsOf(flags: ParsedFlags): string[] {
   });
 }
 
-/** Standard input, pipes of the shell and the empty file. Only the author of the command line can name these, not that of the rules. */
+/** Standard input, pipes of the shell and the empty file. Rules cannot name these, only the command line can. */
 const streams = /^(?:-|\/dev\/(?:null|stdin|fd\/\d+)|\/proc\/(?:self|\d+)\/fd\/\d+)$/;
 
 /** Decides whether a command may read an argument, and the files in it. */

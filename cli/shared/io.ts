@@ -1,4 +1,4 @@
-/** The streams and environment of a command: those of the process, or others in tests. */
+/** The streams and environment of a command, taken from the process or from a test. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable, Writable } from 'node:stream';
 
