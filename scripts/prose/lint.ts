@@ -27,7 +27,7 @@ const { default: markdown } = require('@textlint/textlint-plugin-markdown') as {
 const { default: writeGood } = require('textlint-rule-write-good') as { default: TextlintRuleModule };
 
 function termRule(terms: readonly Term[]) {
-  return { rule: terminologyRule, options: { defaultTerms: false, terms } };
+  return { rule: terminologyRule, options: { defaultTerms: false, terms, skip: ['BlockQuote'] } };
 }
 
 const checks = ['weasel', 'illusion', 'so', 'thereIs', 'passive', 'adverb', 'tooWordy', 'cliches', 'eprime'];

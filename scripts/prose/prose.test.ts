@@ -3,7 +3,15 @@ import { projectRoot } from '../commands.ts';
 import { compareCounts, countsOf } from '../prose.ts';
 import { findingsOf, kinds } from './lint.ts';
 import { countWords, sentencesOf } from './sentence-rules.ts';
-import { descriptionsIn, failuresIn, helpParagraphs, messagesIn, messageTexts } from './texts.ts';
+import {
+  asidesIn,
+  descriptionsIn,
+  failuresIn,
+  helpParagraphs,
+  messagesIn,
+  messageTexts,
+  notesIn,
+} from './texts.ts';
 
 async function kindsIn(markdown: string, source = 'docs/a.md'): Promise<string[]> {
   return (await findingsOf([{ source, markdown }])).map(({ kind, line }) => `${line} ${kind}`);
@@ -29,7 +37,10 @@ describe('the linter of prose', () => {
     const long = 'abcdefghijklm, '.repeat(11).trim();
     expect(await kindsIn(`Short.\n${long}.`)).toEqual(['1 long line']);
     expect(await kindsIn(`\`\`\`\n${long}\n\`\`\``)).toEqual([]);
-    expect(await kindsIn(`[${long}](a.md)`)).toEqual([]);
+    expect(
+      await kindsIn(`[a](${long.replaceAll(', ', '-')}.md) <https://${long.replaceAll(', ', '-')}>`),
+    ).toEqual([]);
+    expect(await kindsIn(`[a](b.md) ${long}.`)).toEqual(['1 long line']);
     expect(await kindsIn(long, 'weir check --help')).toEqual([]);
   });
 
@@ -100,6 +111,48 @@ describe('texts for readers', () => {
     const lines = messageTexts(projectRoot).find(({ source }) => source === 'limiter/log/lines.ts');
     expect(lines?.markdown).toContain('Connected to the memcached node again');
     expect(lines?.markdown).not.toContain('failed to refresh memcache hosts');
+  });
+
+  it('are headings and link texts', async () => {
+    expect(await kindsIn('# Its behaviour\n\nSee [its colours](a.md).')).toEqual([
+      '1 spelling',
+      '3 spelling',
+    ]);
+  });
+
+  it('are alternative texts of images, and HTML', () => {
+    const markdown = [
+      '![A red line](a.svg) <img alt="A green line" src="b.svg">',
+      '<details><summary>More <b>text</b></summary></details>',
+      '```html\n<p>code</p>\n```\n`![code](c)`',
+    ].join('\n\n');
+    expect(asidesIn(markdown).split('\n\n')).toEqual(['A red line', 'A green line', 'More text']);
+  });
+
+  it('are the notes of the chart', () => {
+    const notes = [
+      '{{- if .Values.a }}\nThe limiter {{ .name }} has {{ .Values.b | quote }}{{ if .c }}, with TLS{{ end }}:',
+      '  kubectl get pods\n{{ end }}',
+      'kubectl apply -f - <<END\nkind: A thing that is no prose\nEND',
+      'Another text of the notes.',
+    ].join('\n\n');
+    expect(notesIn(notes).split('\n\n')).toEqual([
+      'The limiter `x` has `x`, with TLS:',
+      'Another text of the notes.',
+    ]);
+  });
+
+  it('are the titles and legends of a dashboard, and messages of validation rules', () => {
+    const panel = {
+      title: 'Hits by domain',
+      targets: [{ legendFormat: 'near_limit' }, { legendFormat: 'let pass' }],
+    };
+    const rules = [{ rule: 'self.a', message: 'a is needed with b' }];
+    expect(descriptionsIn({ panel, named: { legendFormat: '{{job}} all' }, rules })).toEqual([
+      'Hits by domain',
+      'let pass',
+      'a is needed with b',
+    ]);
   });
 
   it('are the descriptions in a schema', () => {

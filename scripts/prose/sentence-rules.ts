@@ -66,7 +66,12 @@ export const repeatedWords: TextlintRuleModule = (context) => ({
   },
 });
 
-/** Checks the lines of documents. Lines with a link or long code may have any length. */
+/** The length of a line without images, the targets of links, addresses and long code, which nobody can wrap. */
+function proseLength(line: string): number {
+  return line.replaceAll(/!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)]*\)|https?:[^\s)>]*|`[^`]{40,}`/g, '').length;
+}
+
+/** Checks the lines of documents. */
 export const lineLength: TextlintRuleModule<{ characters?: number }> = (
   context,
   { characters = 140 } = {},
@@ -75,8 +80,8 @@ export const lineLength: TextlintRuleModule<{ characters?: number }> = (
     if (!context.getFilePath()?.endsWith('.md')) return;
     const { line: first, column } = node.loc.start;
     for (const [index, line] of context.getSource(node).split('\n').entries()) {
-      const length = line.length + (index === 0 ? column : 0);
-      if (length <= characters || /\]\(|https?:|`[^`]{40,}`/.test(line)) continue;
+      const length = proseLength(line) + (index === 0 ? column : 0);
+      if (length <= characters) continue;
       const message = `line ${first + index} has ${length} characters; write at most ${characters}`;
       context.report(node, new context.RuleError(message));
     }

@@ -24,6 +24,7 @@ const described = [
   'schemas/*.json',
   'charts/weir/values.schema.json',
   'charts/weir/alerts/*.yaml',
+  'charts/weir/dashboards/*.json',
   'crds/*.yaml',
   'action.yml',
   '.github/ISSUE_TEMPLATE/*.yml',
@@ -36,12 +37,18 @@ function filesOf(root: string, patterns: string[]): string[] {
   return globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] }).sort();
 }
 
-/** The texts of `description` and `summary` at any depth. */
+/** The texts of descriptions, of messages of validation rules, and of the panels of a dashboard, at any depth. */
 export function descriptionsIn(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, one]) =>
-    typeof one === 'string' && /^(description|summary)$/.test(key) ? [one] : descriptionsIn(one),
+    typeof one === 'string' && isText(key, one) ? [one] : descriptionsIn(one),
   );
+}
+
+/** A title or a legend of one word, or with a value in it, is a name. */
+function isText(key: string, text: string): boolean {
+  if (/^(description|summary|message)$/.test(key)) return true;
+  return /^(title|legendFormat)$/.test(key) && /^[^{]* [^{]*$/.test(text);
 }
 
 /**
@@ -164,9 +171,44 @@ export function failuresIn(template: string): string[] {
   );
 }
 
+/** The paragraphs of the notes that Helm prints after an installation. Values are code; commands are left out, because they are indented. */
+export function notesIn(template: string): string {
+  return template
+    .replaceAll(/<<END\n.*?^END$/gms, '')
+    .replaceAll(/^kubectl .*$/gm, '')
+    .replaceAll(/\{\{-? *(?:\/\*|if|else|end|range|with|define|\$\w+ :?=).*?\}\}/gs, '')
+    .replaceAll(/\{\{.*?\}\}/gs, placeholder)
+    .split(/\n\s*\n/)
+    .map((part) =>
+      part
+        .split('\n')
+        .filter((line) => !line.startsWith('  '))
+        .join(' '),
+    )
+    .map(markdownOf)
+    .filter((part) => countWords(part) >= 4)
+    .join('\n\n');
+}
+
+/** What a document shows outside of its paragraphs: alternative texts of images, and HTML, a paragraph each. */
+export function asidesIn(markdown: string): string {
+  const prose = markdown.replaceAll(/^( *)(`{3,}).*?^\1\2$|`[^`\n]+`/gms, placeholder);
+  const images = [...prose.matchAll(/!\[([^\]]*)\]\(|\balt="([^"]*)"/g)].map(([, text, alt]) => text ?? alt!);
+  const html = [...prose.matchAll(/<(summary|p|b|em|strong|h\d|figcaption)\b[^>]*>(.*?)<\/\1>/gs)].map(
+    ([, , text]) => text!.replaceAll(/<[^>]*>/g, ''),
+  );
+  return [...images, ...html].map(markdownOf).filter(Boolean).join('\n\n');
+}
+
 export async function proseTexts(root: string): Promise<ProseText[]> {
   const ofDocuments = filesOf(root, documents).map((source) => {
     return { source, markdown: readFileSync(join(root, source), 'utf8') };
+  });
+  const ofAsides = ofDocuments.map(({ source, markdown }) => {
+    return { source: `${source} (images, HTML)`, markdown: asidesIn(markdown) };
+  });
+  const ofNotes = filesOf(root, ['charts/weir/templates/NOTES.txt']).map((source) => {
+    return { source, markdown: notesIn(readFileSync(join(root, source), 'utf8')) };
   });
   const seen = new Set<string>();
   const ofSchemas = filesOf(root, described).map((source) => {
@@ -181,6 +223,8 @@ export async function proseTexts(root: string): Promise<ProseText[]> {
   });
   return [
     ...ofDocuments,
+    ...ofAsides,
+    ...ofNotes,
     ...ofSchemas,
     ...ofTemplates,
     ...messageTexts(root),
