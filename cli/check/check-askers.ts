@@ -11,14 +11,8 @@ import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rejectOutside } from '../shared/contained-files.ts';
 import { readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { type RuleInput, standardInput } from '../shared/read-input.ts';
-import {
-  type CheckedInput,
-  type CheckInputOptions,
-  linesOfTexts,
-  profilesOf,
-  readings,
-} from './check-input.ts';
+import { linesOfTexts, type RuleInput, standardInput } from '../shared/read-input.ts';
+import { type CheckedInput, type CheckInputOptions, profilesOf, readings } from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
 
 /**

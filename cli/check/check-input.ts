@@ -11,11 +11,11 @@ import { collidingCounters } from '../../rules/review/colliding-counters.ts';
 import { collisionWarning, placedWarnings } from '../../rules/review/review-sources.ts';
 import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import type { RuleInput } from '../shared/read-input.ts';
+import { parentKeyPlace, wordAt } from '../shared/caret.ts';
+import { type PlainError, plainError, withoutConsequences } from '../shared/plain-words.ts';
+import { allTexts, linesOfTexts, type RuleInput } from '../shared/read-input.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../shared/read-rule-texts.ts';
-import { parentKeyPlace, wordAt } from './caret.ts';
 import {
   byPlace,
   type Finding,
@@ -27,7 +27,6 @@ import {
 } from './check-report.ts';
 import { domainConflicts } from './domain-conflicts.ts';
 import { hintFor } from './hints.ts';
-import { type PlainError, plainError, withoutConsequences } from './plain-words.ts';
 
 /** The result for one argument. */
 export interface CheckedInput {
@@ -273,28 +272,6 @@ function isMergedWith(
 ): boolean {
   const isServedWith = a.kind === b.kind && a.className === b.className && a.fleet === b.fleet;
   return mergeDomains && isServedWith && a.source.domain === b.source.domain;
-}
-
-function allTexts({ texts, embedded, callersFiles, profilesFiles }: RuleInput): RuleText[] {
-  return [...texts, ...embedded, ...callersFiles, ...profilesFiles];
-}
-
-export function linesOfTexts(input: RuleInput): LinesOf {
-  const contents = new Map(allTexts(input).map(({ path, text }) => [path, text]));
-  const indexes = new Map<string, LineIndex>();
-  return (file) => {
-    const content = contents.get(file);
-    if (content === undefined) return undefined;
-    let lines = indexes.get(file);
-    if (lines === undefined) {
-      const read = decodeYaml(content);
-      lines = new LineIndex(
-        typeof read === 'string' ? read : new TextDecoder().decode(content as Uint8Array),
-      );
-      indexes.set(file, lines);
-    }
-    return lines;
-  };
 }
 
 function noRules({ path, texts, otherFiles }: RuleInput): Found {

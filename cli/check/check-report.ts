@@ -2,8 +2,8 @@ import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { activeCharacters } from '../shared/active-characters.ts';
+import { wordLength } from '../shared/caret.ts';
 import { escaped, type TextStyler, UsageError } from '../shared/flags.ts';
-import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
 
 /** One error or warning, as the report shows it. */

@@ -221,6 +221,8 @@ function duplicateLimitHint(text: string): string {
 
 /** Returns the hint for a text that is almost a window, such as `5 min`. Other errors name the rule that the text breaks. */
 function windowHint(text: string): string | undefined {
+  const [, whole] = /^the window '(\d+h\d+)' is not a duration/.exec(text) ?? [];
+  if (whole !== undefined) return `did you mean ${whole}m?`;
   const [, count, unit] = /^the window '(\d+) *([a-z]+)' is not a duration/i.exec(text) ?? [];
   if (unit === undefined) return undefined;
   const meant = unitNamed(unit);

@@ -10,10 +10,12 @@ import { textKind } from '../../rules/reader/read-manifests.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
+import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
-import { fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
+import { escaped, fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
+import { plainError } from './plain-words.ts';
 import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
 import { yamlText } from './yaml-text.ts';
 
@@ -148,15 +150,46 @@ function isOtherJson({ path, text }: RuleText): boolean {
   return typeof decoded !== 'string' || textKind(decoded) === 'rule-file';
 }
 
+export function allTexts({ texts, embedded, callersFiles, profilesFiles }: RuleInput): RuleText[] {
+  return [...texts, ...embedded, ...callersFiles, ...profilesFiles];
+}
+
+/** Returns the lines of a file of the input by its path; undefined for anything without lines, such as a folder. */
+export function linesOfTexts(input: RuleInput): (file: string) => LineIndex | undefined {
+  const contents = new Map(allTexts(input).map(({ path, text }) => [path, text]));
+  const indexes = new Map<string, LineIndex>();
+  return (file) => {
+    const content = contents.get(file);
+    if (content === undefined) return undefined;
+    let lines = indexes.get(file);
+    if (lines === undefined) {
+      const read = decodeYaml(content);
+      lines = new LineIndex(
+        typeof read === 'string' ? read : new TextDecoder().decode(content as Uint8Array),
+      );
+      indexes.set(file, lines);
+    }
+    return lines;
+  };
+}
+
 /** The number of errors that a command prints if it does not check rules. */
 const shown = 10;
 
 /** Prints on standard error why the rules cannot be used. Returns whether there is an error. */
-export function printInputErrors({ path, errors, errorCount, sources }: RuleInput): boolean {
+export function printInputErrors(input: RuleInput): boolean {
+  const { path, errors, errorCount, sources } = input;
   if (errorCount === 0 && sources.length > 0) return false;
-  if (errorCount === 0) printProblem(`${path}: holds no rules`);
-  for (const error of errors.slice(0, shown)) printProblem(formatRuleError(error));
-  if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more; "weir check" shows all\n`);
+  if (errorCount === 0) {
+    printProblem(`${path}: holds no rules`);
+    return true;
+  }
+  const linesOf = linesOfTexts(input);
+  for (const error of errors.slice(0, shown))
+    printProblem(formatRuleError(plainError(error, linesOf(error.source))));
+  if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more\n`);
+  const isFile = !/^https?:/.test(path);
+  if (isFile) io().stderr.write(`"weir check ${escaped(path)}" shows the lines and how to correct them\n`);
   return true;
 }
 
@@ -200,7 +233,7 @@ export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: st
 /** Prints why valid sources cannot be loaded together. Returns whether there is a conflict. */
 export function printLoadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): boolean {
   const clashes = loadConflicts(sources, options);
-  for (const error of clashes) printProblem(formatRuleError(error));
+  for (const error of clashes) printProblem(formatRuleError(plainError(error, undefined)));
   return clashes.length > 0;
 }
 

@@ -18,7 +18,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { LineIndex, type TextPlace } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { errorFindings, linesOfTexts } from '../check/check-input.ts';
+import { errorFindings } from '../check/check-input.ts';
 import { type Finding, findingOf } from '../check/check-report.ts';
 import { ExplainReport } from '../explain/explain-report.ts';
 import { explainRequest } from '../explain/explain-request.ts';
@@ -28,6 +28,7 @@ import { hintOf, type TextStyler, UsageError } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import {
   type InputOptions,
+  linesOfTexts,
   loadConflicts,
   mayServe,
   readInput,

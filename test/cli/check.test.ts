@@ -78,6 +78,19 @@ describe('weir check', () => {
     expect(likeGo).not.toMatch(/never-matches|not reviewed/);
   });
 
+  it.each([['explain', 'd', 'k=v'], ['diff'], ['convert', '--to', 'xds']])(
+    'has its words for errors in weir %s',
+    (command, ...rest) => {
+      const bad = write('a.yaml', 'domain: d\ndescriptors:\n  - key: k\n    rate_limit: [5]\n');
+      const paths = command === 'diff' ? [bad, bad] : [bad];
+      const { status, stderr } = runWeir([command, ...paths, ...rest]);
+      expect(stderr).toContain(`weir: ${bad}:4:17: 'rate_limit' must be a mapping, found a list\n`);
+      expect(stderr).toMatch(new RegExp(`"weir check ${bad}" shows the lines and how to correct them\\n$`));
+      expect(stderr).not.toContain('unmarshal');
+      expect(status).toBe(2);
+    },
+  );
+
   it('speaks as compilers do: place, severity, kind, line, caret and hint, and one line at the end', () => {
     const path = write('a.yaml', shadowed);
     const { status, stderr, stdout } = runWeir(['check', path]);

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -18,6 +19,20 @@ describe('mutants', () => {
 
   it('have names of their own', () => {
     expect(new Set(mutants.map(({ defect }) => defect)).size).toBe(mutants.length);
+  });
+});
+
+describe('the command', () => {
+  const run = (...words: string[]) =>
+    spawnSync(process.execPath, ['test/mutants/main.ts', ...words], { cwd: projectRoot, encoding: 'utf8' });
+
+  it('rejects a text that no mutant contains, and lists those that contain it', () => {
+    expect(run('no such text')).toMatchObject({
+      status: 2,
+      stderr: 'no mutant contains "no such text"; --list names all\n',
+    });
+    const { status, stdout } = run('--list');
+    expect([status, stdout.trimEnd().split('\n').length]).toEqual([0, mutants.length]);
   });
 });
 

@@ -418,6 +418,20 @@ failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct th
 `,
   },
   {
+    name: 'minutes of a window without their letter',
+    text: `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { window: 1h30, requests_per_unit: 5 }
+`,
+    answer: `rules.yaml:4:27: error: the window '1h30' is not a duration such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y [invalid-window]
+  4 |     rate_limit: { window: 1h30, requests_per_unit: 5 }
+    |                           ^^^^
+  hint: did you mean 1h30m?
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
+`,
+  },
+  {
     name: 'a window in words',
     text: `domain: shop
 descriptors:
