@@ -328,10 +328,10 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
 /** Joins the specs that other processes stored, and notes which are stored no longer. */
 function followStore(next: Draft, { kept: before = new Map() }: World): void {
   const stored = next.world.kept ?? new Map<string, LastAcceptedSpec>();
-  const isKnown = ([uid, { generation }]: [string, LastAcceptedSpec]): boolean =>
-    next.kept.get(uid)?.generation === generation;
-  const known = [...before].filter(isKnown).map(([uid]) => uid);
-  next.withdrawn = next.withdrawn.union(new Set(known)).difference(stored);
+  const deleted = new Set<string>();
+  for (const [uid, { generation }] of before)
+    if (!stored.has(uid) && next.kept.get(uid)?.generation === generation) deleted.add(uid);
+  next.withdrawn = next.withdrawn.union(deleted).difference(stored);
   join(next, stored);
 }
 

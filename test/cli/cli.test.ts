@@ -140,7 +140,7 @@ describe('weir check', () => {
       '  2 | foo: 1',
       '    | ^^^',
       '  hint: known here: domain, descriptors',
-      'failed: 4 errors: 2 files',
+      `failed: 4 errors: 2 files; ${folder}/a.yaml and ${folder}/b.yml are not reviewed further until you correct the errors`,
       '',
     ]);
     expect(status).toBe(1);

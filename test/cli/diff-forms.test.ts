@@ -149,7 +149,10 @@ Newly limited, by counter:
       expect([same.status, same.stderr]).toEqual([0, '']);
       expect(same.stdout).toContain({ ...empty, markdown: 'no changes', github: '' }[form]);
       const broken = await diff('-o', form, good, bad);
-      expect([broken.status, broken.stderr]).toEqual([2, `weir: ${bad}:5:11: descriptor has empty key\n`]);
+      expect([broken.status, broken.stderr]).toEqual([
+        2,
+        `weir: ${bad}:5:11: the key is empty\n"weir check ${bad}" shows the lines and how to correct them\n`,
+      ]);
       expect(broken.stdout).toContain('descriptor has empty key');
       const away = await diff('-o', form, 'http://user:secret@localhost:1/rlconfig', good);
       expect(away.status).toBe(2);

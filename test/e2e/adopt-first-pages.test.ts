@@ -96,6 +96,7 @@ describe('the first pages', () => {
 
   it('has no block that nobody runs', () => {
     const known = [
+      'export PATH=',
       'curl -i --json',
       `${sixTimes} ' --json`,
       `${sixTimes}\\n' -H`,
@@ -115,6 +116,10 @@ describe('the first pages', () => {
     ];
     expect(blocks.filter((text) => !known.some((beginning) => text.startsWith(beginning)))).toEqual([]);
     for (const beginning of known) block(beginning);
+  });
+
+  it('finds weir in the clone', () => {
+    expect(shell(`${block('export PATH=')}\nweir --version`)).toMatch(/^weir \d/);
   });
 
   it('gets decisions with curl until the answer is 429', () => {

@@ -191,7 +191,7 @@ describe('the action', () => {
     for (const outcome of [step('check'), step('compare', { BASE: 'main' })]) {
       expect([outcome.status, outcome.stdout + outcome.stderr]).toEqual([
         outcome.status,
-        expect.not.stringMatching(/^::(?!error file=)|^--strict|##\[/m),
+        expect.not.stringMatching(/^::(?!(?:error|notice) file=)|^--strict|##\[/m),
       ]);
       expect(outcome.status).toBeGreaterThan(0);
       expect(outcome.said('GITHUB_OUTPUT')).not.toContain('pwned');
@@ -241,7 +241,9 @@ describe('the action', () => {
     const { status, stdout } = step('check');
     expect([status, stdout]).toEqual([
       1,
-      expect.stringMatching(/^::error file=rules\/b\.yaml,line=3,col=\d+,.*title=weir%3A empty-key::.*\n$/),
+      expect.stringMatching(
+        /^::error file=rules\/b\.yaml,line=3,col=\d+,.*title=weir%3A empty-key::.*\n::notice file=rules\/b\.yaml,.*not-reviewed::.*\n$/,
+      ),
     ]);
     const sarif = step('check', { OUTPUT: 'sarif' });
     expect([sarif.status, sarif.stdout]).toEqual([1, '']);
