@@ -98,7 +98,8 @@ function saidOf(rules: Rules, text: string, before: RuleSource[]): { said: strin
   const reading = rules.readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
   const sources = reading.sources.map(({ source }) => source);
   parts.push(
-    reading,
+    // Checkouts from before have neither list. Reviews are compared below.
+    { ...reading, reviewable: undefined, unreviewed: undefined },
     reading.sources.map((one) => one.placeOf(['descriptors', 0, 'rate_limit', 'unit'])),
   );
   add(() => rules.placedWarnings(reading.sources));

@@ -150,6 +150,7 @@ function isOtherJson({ path, text }: RuleText): boolean {
   return typeof decoded !== 'string' || textKind(decoded) === 'rule-file';
 }
 
+/** Returns the texts that errors of an input may name: rules, rule files within manifests, and files of callers and profiles. */
 export function allTexts({ texts, embedded, callersFiles, profilesFiles }: RuleInput): RuleText[] {
   return [...texts, ...embedded, ...callersFiles, ...profilesFiles];
 }
