@@ -66,7 +66,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'a replica keeps a spec that the others have forgotten',
     file: 'control-plane/round.ts',
     within: 'followStore',
-    search: '.union(new Set(known))',
+    search: '.union(deleted)',
     replace: '',
     killedBy: 'control-plane/round.test.ts',
   },
