@@ -54,8 +54,8 @@ export function createDecisionService(
     warnings,
     events: {
       onServiceError: stats.serviceError,
-      onStoreError: stats.storeError,
-      onUncounted: stats.uncounted,
+      onStoreError: () => stats.storeError(),
+      onUncounted: () => stats.uncounted(),
       onAbandoned: stats.abandoned,
       onGlobalShadow: stats.globalShadowMode,
       onOverridden: stats.overridden,

@@ -20,9 +20,8 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
       ['reason', reason],
     ]);
   slotOf('unknown', 'unauthenticated');
-  const unknownTokens = registry.counter('ratelimit.callers.unknown_tokens');
   return {
-    unknownToken: () => registry.add(unknownTokens, 1),
+    unknownToken: registry.counting('ratelimit.callers.unknown_tokens'),
     show: (shown) => {
       for (const name of shown) {
         if (names.size >= maxCallerNames) return;

@@ -74,15 +74,12 @@ type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
 
 function exportListener({ settings, clock, registry, log }: TracingContext): ExportEvents {
   const { tracingUrl: url } = settings;
-  const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
-    registry.counter(`ratelimit.tracing.spans_${what}`),
-  ) as [number, number, number];
   const throttle = new LogThrottle<string>(clock, (text, times) => lines.tracingProblem(log, text, times));
   let isSent = true;
   return {
-    sent: (spans) => registry.add(sent, spans),
-    failed: (spans) => registry.add(lost, spans),
-    dropped: (spans) => registry.add(dropped, spans),
+    sent: registry.counting('ratelimit.tracing.spans_sent'),
+    failed: registry.counting('ratelimit.tracing.spans_lost'),
+    dropped: registry.counting('ratelimit.tracing.spans_dropped'),
     changed: (works, reason) => {
       isSent = works;
       if (works) lines.tracesSentAgain(log, url);

@@ -14,63 +14,28 @@ const sizeBounds = [
 
 const overrideEffects: readonly OverrideEffect['kind'][] = ['limit', 'unlimited', 'shadow', 'block', 'grant'];
 
-export interface LimiterStats {
-  serviceError(): void;
-  storeError(): void;
-  /** Called when STORE_FAILURE_MODE allow or deny answered a request. */
-  uncounted(): void;
-  /** Called when a caller canceled before its request was sent to the store. */
-  abandoned(): void;
-  /** Called when a request exceeded a bound; `bound` is the setting. */
-  tooLarge(bound: (typeof sizeBounds)[number]): void;
-  /** Called with the number of texts that were counted by their beginnings and hashes. */
-  longTexts(texts: number): void;
-  /** Called with the number of values that were not valid UTF-8. */
-  invalidUtf8Values(values: number): void;
-  globalShadowMode(): void;
-  /** Called with the hits that an override decided. */
-  overridden(effect: OverrideEffect['kind'], hits: number): void;
-  configLoadSuccess(): void;
-  configLoadError(): void;
-}
-
-/** Loads of rule files. */
-export interface RuntimeStats {
-  /** Called for each attempt to read them, regardless of the result. */
-  loadAttempt(): void;
-  /** Called when they could not be read. */
-  loadFailure(): void;
-}
+export type LimiterStats = ReturnType<typeof createLimiterStats>;
 
 /** Creates the counters at once, so that they appear as 0 before anything happens. */
-export function createLimiterStats(registry: StatsRegistry): LimiterStats {
-  const counting = countingIn(registry);
-  const invalidUtf8Values = registry.counter('ratelimit.service.invalid_utf8_values');
-  const longTexts = registry.counter('ratelimit.service.long_texts');
-  const tooLarge = new Map(
-    sizeBounds.map((bound) => [
-      bound,
-      registry.counter('ratelimit.service.call.should_rate_limit.too_large', [['bound', bound]]),
-    ]),
-  );
-  const overridden = Object.fromEntries(
-    overrideEffects.map((effect) => [
-      effect,
-      registry.counter('ratelimit.overrides.hits', [['effect', effect]]),
-    ]),
-  );
+export function createLimiterStats(registry: StatsRegistry) {
   return {
-    serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
-    storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
-    uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
-    abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
-    tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
-    longTexts: (texts) => registry.add(longTexts, texts),
-    invalidUtf8Values: (values) => registry.add(invalidUtf8Values, values),
-    globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
-    overridden: (effect, hits) => registry.add(overridden[effect]!, hits),
-    configLoadSuccess: counting('ratelimit.service.config_load_success'),
-    configLoadError: counting('ratelimit.service.config_load_error'),
+    serviceError: registry.counting('ratelimit.service.call.should_rate_limit.service_error'),
+    storeError: registry.counting('ratelimit.service.call.should_rate_limit.redis_error'),
+    /** Called when STORE_FAILURE_MODE allow or deny answered a request. */
+    uncounted: registry.counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
+    /** Called when a caller canceled before its request was sent to the store. */
+    abandoned: registry.counting('ratelimit.service.call.should_rate_limit.abandoned'),
+    /** Called when a request exceeded a bound, with the setting of the bound. */
+    tooLarge: registry.countingBy('ratelimit.service.call.should_rate_limit.too_large', 'bound', sizeBounds),
+    /** Called with the number of texts that were counted by their beginnings and hashes. */
+    longTexts: registry.counting('ratelimit.service.long_texts'),
+    /** Called with the number of values that were not valid UTF-8. */
+    invalidUtf8Values: registry.counting('ratelimit.service.invalid_utf8_values'),
+    globalShadowMode: registry.counting('ratelimit.service.global_shadow_mode'),
+    /** Called with the effect of an override, and the hits that it decided. */
+    overridden: registry.countingBy('ratelimit.overrides.hits', 'effect', overrideEffects),
+    configLoadSuccess: registry.counting('ratelimit.service.config_load_success'),
+    configLoadError: registry.counting('ratelimit.service.config_load_error'),
   };
 }
 
@@ -100,45 +65,32 @@ export function createWarningStats(
   };
 }
 
-export interface BudgetStats {
-  called(call: string, outcome: string): void;
-  /** Called with the amount that was returned from reservations that expired. */
-  expired(hits: number): void;
-}
-
 /** `outcomes`: the possible outcomes of each call, all of which appear from the start. */
 export function createBudgetStats(
   registry: StatsRegistry,
   outcomes: Readonly<Record<string, readonly string[]>>,
-): BudgetStats {
-  const slots = new Map<string, number>();
-  for (const [call, all] of Object.entries(outcomes)) {
-    for (const outcome of all) {
-      const tags = Object.entries({ call, outcome });
-      slots.set(`${call} ${outcome}`, registry.counter('ratelimit.budget.calls', tags));
-    }
-  }
-  const expired = registry.counter('ratelimit.budget.expired_hits');
+) {
+  const calls = new Map(
+    Object.entries(outcomes).map(([call, all]) => [
+      call,
+      registry.countingBy('ratelimit.budget.calls', 'outcome', all, [['call', call]]),
+    ]),
+  );
   return {
-    called: (call, outcome) => registry.add(slots.get(`${call} ${outcome}`)!, 1),
-    expired: (hits) => registry.add(expired, hits),
+    called: (call: string, outcome: string) => calls.get(call)!(outcome),
+    /** Called with the amount that was returned from reservations that expired. */
+    expired: registry.counting('ratelimit.budget.expired_hits'),
   };
 }
 
-/** Only for rules in files. `numValues` returns the number of values in the last successful reading. */
-export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
-  const counting = countingIn(registry);
+/** Loads of rule files. `numValues` returns the number of values in the last successful reading. */
+export function createRuntimeStats(registry: StatsRegistry, numValues: () => number) {
   registry.gauge('runtime.num_values', numValues);
   return {
-    loadAttempt: counting('runtime.load_attempts'),
-    loadFailure: counting('runtime.load_failures'),
-  };
-}
-
-function countingIn(registry: StatsRegistry): (name: string) => () => void {
-  return (name) => {
-    const slot = registry.counter(name);
-    return () => registry.add(slot, 1);
+    /** Called for each attempt to read them, regardless of the result. */
+    loadAttempt: registry.counting('runtime.load_attempts'),
+    /** Called when they could not be read. */
+    loadFailure: registry.counting('runtime.load_failures'),
   };
 }
 
@@ -171,10 +123,9 @@ export function registerConnectionMemoryStats(
 export function createHttpStats(
   registry: StatsRegistry,
 ): Record<'onJsonRequest' | 'onApiRequest', () => void> {
-  const counting = countingIn(registry);
   return {
-    onJsonRequest: counting('ratelimit.http.json_requests'),
-    onApiRequest: counting('ratelimit.http.v1_requests'),
+    onJsonRequest: registry.counting('ratelimit.http.json_requests'),
+    onApiRequest: registry.counting('ratelimit.http.v1_requests'),
   };
 }
 
@@ -189,9 +140,8 @@ export function createCertificateStats(
 ): { loaded(): void; failed(): void } {
   registry.gauge(`${prefix}.expires_at_seconds`, () => inUse.expiresAtSeconds());
   registry.gauge(`${prefix}.load_failed`, () => (inUse.wasLastRejected() ? 1 : 0));
-  const counting = countingIn(registry);
-  const attempt = counting(`${prefix}.load_attempts`);
-  const failure = counting(`${prefix}.load_failures`);
+  const attempt = registry.counting(`${prefix}.load_attempts`);
+  const failure = registry.counting(`${prefix}.load_failures`);
   return {
     loaded: attempt,
     failed: () => {
@@ -308,7 +258,7 @@ export function registerLocalFallbackStats(
 /** Worker threads of LIMITER_WORKERS: the number that serves callers, and how often a thread ended unexpectedly. */
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
-  return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
+  return { crashed: registry.counting('ratelimit.workers.crashed') };
 }
 
 /** The program, and metrics whose names contain values of requests. */
@@ -332,8 +282,7 @@ export function registerProcessStats(
 
 /** Registered in worker threads, too, whose counts are added to those of the process. */
 export function registerRejectedMetrics(registry: StatsRegistry): void {
-  const slot = registry.counter('ratelimit.stats.detailed_metrics_refused');
-  registry.onRejected(() => registry.add(slot, 1));
+  registry.onRejected(registry.counting('ratelimit.stats.detailed_metrics_refused'));
 }
 
 /** The rules in force, and whether newer ones were rejected. Returns a function to call when other rules are in force. */

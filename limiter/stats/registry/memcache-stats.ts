@@ -1,48 +1,29 @@
 /** Statistics of the store in memcache: its commands, and its nodes. */
 import type { StatsRegistry } from './stats-registry.ts';
 
-/** The statistics of memcache by name; those of commands have a tag `code`. */
-export interface MemcacheStats {
-  /** Called for the lookup of one request. */
-  request(outcome: { keys: number; found: number; failed: boolean }): void;
-  command(
-    command: 'increment' | 'add' | 'decrement',
-    outcome: 'success' | 'error' | 'miss' | 'not_stored',
-  ): void;
-  /** Called for a key that memcache does not accept unchanged. */
-  hashedKey(): void;
-}
+type Outcome = 'success' | 'error' | 'miss' | 'not_stored';
 
-const outcomes = {
-  multiget: ['success', 'error'],
-  increment: ['success', 'miss', 'error'],
-  add: ['success', 'not_stored', 'error'],
-  decrement: ['success', 'miss', 'error'],
-} as const;
-
-export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
-  const slots = new Map<string, number>();
-  for (const [command, codes] of Object.entries(outcomes)) {
-    for (const code of codes) {
-      const slot = registry.counter(`ratelimit.memcache.${command}`, [['code', code]]);
-      slots.set(`${command} ${code}`, slot);
-    }
-  }
-  const add = (command: string, outcome: string): void => {
-    const slot = slots.get(`${command} ${outcome}`);
-    if (slot !== undefined) registry.add(slot, 1);
+export function createMemcacheStats(registry: StatsRegistry) {
+  const counting = (command: string, outcomes: readonly Outcome[]) =>
+    registry.countingBy(`ratelimit.memcache.${command}`, 'code', outcomes);
+  const lookup = counting('multiget', ['success', 'error']);
+  const commands = {
+    increment: counting('increment', ['success', 'miss', 'error']),
+    add: counting('add', ['success', 'not_stored', 'error']),
+    decrement: counting('decrement', ['success', 'miss', 'error']),
   };
-  const keysRequested = registry.counter('ratelimit.memcache.keys_requested');
-  const keysFound = registry.counter('ratelimit.memcache.keys_found');
-  const hashedKeys = registry.counter('ratelimit.memcache.hashed_keys');
+  const keysRequested = registry.counting('ratelimit.memcache.keys_requested');
+  const keysFound = registry.counting('ratelimit.memcache.keys_found');
   return {
-    request: ({ keys, found, failed }) => {
-      registry.add(keysRequested, keys);
-      if (!failed) registry.add(keysFound, found);
-      add('multiget', failed ? 'error' : 'success');
+    /** Called for the lookup of one request. */
+    request: ({ keys, found, failed }: { keys: number; found: number; failed: boolean }) => {
+      keysRequested(keys);
+      if (!failed) keysFound(found);
+      lookup(failed ? 'error' : 'success');
     },
-    command: add,
-    hashedKey: () => registry.add(hashedKeys, 1),
+    command: (command: keyof typeof commands, outcome: Outcome) => commands[command](outcome),
+    /** Called for a key that memcache does not accept unchanged. */
+    hashedKey: registry.counting('ratelimit.memcache.hashed_keys'),
   };
 }
 

@@ -30,7 +30,9 @@ export const Role = {
 } as const;
 
 export class SlotTable {
+  /** EXTRA_TAGS, the tags of all names and timers. */
   readonly extraTags: Tags;
+  /** The same as the suffix of a name: `.__a=1.__b=2`, or nothing. */
   readonly extraTagsSuffix: string;
   /** Names by slot; those of metric keys at the first of their slots. */
   readonly #names: string[] = [];
@@ -38,7 +40,7 @@ export class SlotTable {
   #generations = new Uint32Array(1024);
   readonly #ownTags = new Map<number, Tags>();
   /** The joins of gauges that are not sums. */
-  readonly joins = new Map<number, GaugeJoin>();
+  protected readonly joins = new Map<number, GaugeJoin>();
 
   constructor(extraTags: Tags) {
     this.extraTags = orderedTags(extraTags);
@@ -46,11 +48,11 @@ export class SlotTable {
   }
 
   /** The number of slots, which only grows. Slots are numbered from 0. */
-  get count(): number {
+  get slotCount(): number {
     return this.#names.length;
   }
 
-  push(name: string, role: number, tags: Tags): number {
+  protected push(name: string, role: number, tags: Tags): number {
     const slot = this.#names.length;
     if (slot === this.#roles.length) this.#grow();
     this.#names.push(name);
@@ -60,7 +62,7 @@ export class SlotTable {
     return slot;
   }
 
-  roleOf(slot: number): number {
+  protected roleOf(slot: number): number {
     return this.#roles[slot] as number;
   }
 
@@ -68,42 +70,46 @@ export class SlotTable {
     return this.#roles[slot] === Role.gauge ? 'gauge' : 'counter';
   }
 
+  /** Returns 0 while the slot has no name. The number changes when it gets another name. */
   generationOf(slot: number): number {
     const generation = this.#generations[slot] as number;
     return generation % 2 === 0 ? 0 : generation;
   }
 
   /** Ends a slot's name. Odd generations have a name, the even ones between them have none. */
-  leave(slot: number): void {
+  protected leave(slot: number): void {
     this.#generations[slot]! += 1;
   }
 
   /** Gives a name to a slot without one. */
-  enter(slot: number, name: string, tags?: Tags): void {
+  protected enter(slot: number, name: string, tags?: Tags): void {
     this.#names[slot] = name;
     if (tags !== undefined) this.#ownTags.set(slot, tags);
     this.#generations[slot]! += 1;
   }
 
   /** Returns the name as given, which for a metric key is only a part of the full name. */
-  givenNameOf(slot: number): string {
+  protected givenNameOf(slot: number): string {
     return this.#names[slot] as string;
   }
 
-  ownTagsOf(slot: number): Tags | undefined {
+  protected ownTagsOf(slot: number): Tags | undefined {
     return this.#ownTags.get(slot);
   }
 
+  /** Returns the name without tags. */
   plainNameOf(slot: number): string {
     const role = this.roleOf(slot);
     if (role >= Role.domain) return this.#names[slot] as string;
     return `${rulePrefix}${this.#names[slot - role]}.${ruleStatNames[role] ?? leasedHitsName}`;
   }
 
+  /** Returns the name with all tags in it, in the form of statsd and /stats. */
   nameOf(slot: number): string {
     return this.plainNameOf(slot) + this.#suffixOf(slot);
   }
 
+  /** Returns the slot's own tags and EXTRA_TAGS, by key. Values are as they were given. */
   tagsOf(slot: number): Tags {
     const own = this.#ownTags.get(slot);
     return own === undefined ? this.extraTags : orderedTags(this.extraTags, own);

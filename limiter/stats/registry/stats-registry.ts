@@ -1,15 +1,7 @@
 import { noTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { RuleMetrics } from './rule-metrics.ts';
 import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
-import {
-  DomainSlots,
-  type GaugeJoin,
-  Role,
-  type SlotKind,
-  type SlotName,
-  SlotTable,
-  SortedNames,
-} from './slot-table.ts';
+import { DomainSlots, type GaugeJoin, Role, type SlotName, SlotTable, SortedNames } from './slot-table.ts';
 
 /** Durations by name. They are passed to the listeners at once and not stored. */
 export interface Timer {
@@ -24,8 +16,6 @@ export type TimerListener = (timer: Timer, value: number) => void;
 
 // All statistics of the process. A counter is a slot of one array: code that counts holds the slot's number, and adding is one array
 // access. Sinks read the slots; names are built only for output.
-
-export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';
 
 export interface StatsRegistryOptions {
   /** Tags of all names, none by default. */
@@ -47,17 +37,16 @@ export interface StatsRegistryOptions {
   };
 }
 
-export class StatsRegistry implements RuleStats, StatsSource {
+export class StatsRegistry extends SlotTable implements RuleStats {
   /** The slots of a rule: those of `RuleStat`, and `leasedHitsStat` if leases are counted. */
   readonly ruleStatCount: number;
   #values: Float64Array;
-  readonly #table: SlotTable;
   /** Slots of everything except rules, by name and own tags. */
   readonly #slots = new Map<string, number>();
   readonly #domains: DomainSlots;
   readonly #rules: RuleMetrics;
   readonly #readers: { slot: number; read: () => number }[] = [];
-  readonly #sorted: SortedNames;
+  readonly #sorted = new SortedNames(this);
   readonly #timers = new Map<string, Timer>();
   readonly #timerListeners: TimerListener[] = [];
   readonly #leaveListeners: ((first: number, count: number) => void)[] = [];
@@ -65,10 +54,9 @@ export class StatsRegistry implements RuleStats, StatsSource {
   #readOthers: () => Promise<void> = () => Promise.resolve();
 
   constructor(options: StatsRegistryOptions = {}) {
+    super(options.extraTags ?? noTags);
     this.ruleStatCount = ruleStatNames.length + (options.countsLeases === true ? 1 : 0);
     this.#shared = options.shared;
-    this.#table = new SlotTable(options.extraTags ?? noTags);
-    this.#sorted = new SortedNames(this.#table);
     this.#domains = new DomainSlots(
       options.maxDomainNameBytes ?? 4 * 1024 * 1024,
       (name) => this.#slots.get(name) ?? this.#addSlot(name, Role.domain, noTags),
@@ -84,18 +72,6 @@ export class StatsRegistry implements RuleStats, StatsSource {
     });
   }
 
-  get slotCount(): number {
-    return this.#table.count;
-  }
-
-  get extraTags(): Tags {
-    return this.#table.extraTags;
-  }
-
-  get extraTagsSuffix(): string {
-    return this.#table.extraTagsSuffix;
-  }
-
   /** Metrics made of values of requests: their number, and how many were replaced. */
   get detailed(): { readonly size: number; readonly left: number } {
     return this.#rules;
@@ -109,6 +85,23 @@ export class StatsRegistry implements RuleStats, StatsSource {
   /** Returns the slot of the counter of this name, which the first call creates. The name is used unchanged. */
   counter(name: string, tags: Tags = noTags): number {
     return this.#slots.get(name + tagsSuffix(tags)) ?? this.#addSlot(name, Role.counter, tags);
+  }
+
+  /** Returns a function that adds to the counter of this name, by default 1. The counter exists from now on. */
+  counting(name: string, tags: Tags = noTags): (amount?: number) => void {
+    const slot = this.counter(name, tags);
+    return (amount = 1) => this.add(slot, amount);
+  }
+
+  /** The same for the counters of each value of a tag, with further tags. */
+  countingBy<Value extends string>(
+    name: string,
+    tag: string,
+    values: readonly Value[],
+    further: Tags = noTags,
+  ): (value: Value, amount?: number) => void {
+    const slots = new Map(values.map((value) => [value, this.counter(name, [...further, [tag, value]])]));
+    return (value, amount = 1) => this.add(slots.get(value)!, amount);
   }
 
   /** The value of a counter or gauge at the last `refresh`; undefined if the name does not exist. */
@@ -136,7 +129,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
   gauge(name: string, read: () => number, join: GaugeJoin = 'sum'): void {
     const slot = this.#gaugeSlot(name, noTags);
     this.#readers.push({ slot, read });
-    if (join !== 'sum') this.#table.joins.set(slot, join);
+    if (join !== 'sum') this.joins.set(slot, join);
   }
 
   /** Adds a gauge that is the sum of parts, some of which other threads may have. */
@@ -159,7 +152,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.#values[slot] = 1;
     return (changed) => {
       this.#leave(slot, 1);
-      this.#table.enter(slot, name, changed);
+      this.enter(slot, name, changed);
       this.#sorted.add(slot);
       this.#values[slot] = 1;
     };
@@ -186,10 +179,15 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return [...this.#timers.keys()].slice(first);
   }
 
+  /** Calls `listener` for every duration from now on. Durations of other threads come in bulk. */
   onTimer(listener: TimerListener): void {
     this.#timerListeners.push(listener);
   }
 
+  /**
+   * Calls `listener` before the `count` slots from `first` on lose their name, so that their values can still be read. Their metric was
+   * idle, and its slots are needed.
+   */
   onLeave(listener: (first: number, count: number) => void): void {
     this.#leaveListeners.push(listener);
   }
@@ -215,26 +213,6 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.add(this.#domains.slotOf(domain), 1);
   }
 
-  nameOf(slot: number): string {
-    return this.#table.nameOf(slot);
-  }
-
-  plainNameOf(slot: number): string {
-    return this.#table.plainNameOf(slot);
-  }
-
-  tagsOf(slot: number): Tags {
-    return this.#table.tagsOf(slot);
-  }
-
-  kindOf(slot: number): SlotKind {
-    return this.#table.kindOf(slot);
-  }
-
-  generationOf(slot: number): number {
-    return this.#table.generationOf(slot);
-  }
-
   /** The names of the slots from `first` on, which must be the first slot of a name. */
   slotNames(first: number): SlotName[] {
     const names: SlotName[] = [];
@@ -247,10 +225,10 @@ export class StatsRegistry implements RuleStats, StatsSource {
 
   /** Undefined for slots after the first of a metric key. */
   slotNameAt(slot: number): SlotName | undefined {
-    const role = this.#table.roleOf(slot);
-    const name = this.#table.givenNameOf(slot);
-    const tags = this.#table.ownTagsOf(slot);
-    if (role === Role.gauge) return { kind: 'gauge', name, tags, join: this.#table.joins.get(slot) };
+    const role = this.roleOf(slot);
+    const name = this.givenNameOf(slot);
+    const tags = this.ownTagsOf(slot);
+    if (role === Role.gauge) return { kind: 'gauge', name, tags, join: this.joins.get(slot) };
     if (role === Role.counter) return { kind: 'counter', name, tags };
     if (role === Role.domain) return { kind: 'domain', name };
     if (role > 0) return undefined;
@@ -276,8 +254,10 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.#rules.reuse(count);
   }
 
-  /** The value, which for statistics that are stored elsewhere is that of the last `refresh`. */
-  valueOf(slot: number): number {
+  /**
+   * The total of a counter so far, or the value of a gauge. For statistics that are stored elsewhere, it is that of the last `refresh`.
+   */
+  override valueOf(slot: number): number {
     return this.#values[slot] as number;
   }
 
@@ -291,6 +271,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.#readOthers = read;
   }
 
+  /** Updates every value, including those of other threads. Resolves within about a second and never rejects. */
   async refreshAll(): Promise<void> {
     await this.#readOthers();
     this.refresh();
@@ -323,7 +304,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
   #leave(first: number, count: number): void {
     for (const listener of this.#leaveListeners) listener(first, count);
     for (let slot = first; slot < first + count; slot += 1) {
-      this.#table.leave(slot);
+      this.leave(slot);
       this.#sorted.remove();
     }
   }
@@ -331,14 +312,14 @@ export class StatsRegistry implements RuleStats, StatsSource {
   #reuseRule(first: number, name: string): void {
     for (let role = 0; role < this.ruleStatCount; role += 1) {
       this.#values[first + role] = 0;
-      this.#table.enter(first + role, role === 0 ? name : '');
+      this.enter(first + role, role === 0 ? name : '');
       this.#sorted.add(first + role);
     }
     this.#shared?.onReuse(first);
   }
 
   #push(name: string, role: number, tags: Tags): number {
-    const slot = this.#table.push(name, role, tags);
+    const slot = this.push(name, role, tags);
     if (slot === this.#values.length) this.#values = this.#moved(this.#values, slot * 2);
     return slot;
   }
@@ -360,31 +341,18 @@ export class StatsRegistry implements RuleStats, StatsSource {
  * The statistics of the whole process for sinks, including those of worker threads. A sink iterates over the slots from 0 to
  * `slotCount`, and stores its data of a slot together with the slot's generation.
  */
-export interface StatsSource {
-  /** Updates every value, including those of other threads. Resolves within about a second and never rejects. */
-  refreshAll(): Promise<void>;
-  /** Only grows. */
-  readonly slotCount: number;
-  /** 0 while the slot has no name; changes when it gets another name. */
-  generationOf(slot: number): number;
-  kindOf(slot: number): SlotKind;
-  /** The total of a counter so far, or the value of a gauge. */
-  valueOf(slot: number): number;
-  /** The name with all tags in it, in the form of statsd and /stats. */
-  nameOf(slot: number): string;
-  /** The name without tags. */
-  plainNameOf(slot: number): string;
-  /** The slot's own tags and EXTRA_TAGS, by key. */
-  tagsOf(slot: number): Tags;
-  /** EXTRA_TAGS, the tags of all timers. */
-  readonly extraTags: Tags;
-  /** EXTRA_TAGS as the suffix of a name: `.__a=1.__b=2`, or nothing. */
-  readonly extraTagsSuffix: string;
-  /** Calls `listener` for every duration from now on. Durations of other threads come in bulk. */
-  onTimer(listener: TimerListener): void;
-  /**
-   * Calls `listener` before the `count` slots from `first` on lose their name, so that their values can still be read. Their metric was
-   * idle, and its slots are needed.
-   */
-  onLeave(listener: (first: number, count: number) => void): void;
-}
+export type StatsSource = Pick<
+  StatsRegistry,
+  | 'refreshAll'
+  | 'slotCount'
+  | 'generationOf'
+  | 'kindOf'
+  | 'valueOf'
+  | 'nameOf'
+  | 'plainNameOf'
+  | 'tagsOf'
+  | 'extraTags'
+  | 'extraTagsSuffix'
+  | 'onTimer'
+  | 'onLeave'
+>;
