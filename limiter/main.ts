@@ -24,8 +24,7 @@ import { openAdmin } from './assembly/operators/admin.ts';
 import { openStatus } from './assembly/operators/status.ts';
 import { type LimiterPeers, openPeers, openStoreAdmin } from './assembly/operators/store-admin.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
-import { type FollowedProfiles, followProfiles } from './assembly/profiles.ts';
-import { openServing, type Serving } from './assembly/serving.ts';
+import { openServing, type Serving, servingThreads } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, SlowStartReporter } from './assembly/slow-start.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
@@ -125,7 +124,6 @@ class Limiter {
   /** For operators: away from the connections that count. */
   readonly #storeAdmin: StoreAdmin;
   readonly #colleagues: LimiterPeers;
-  readonly #profiles: FollowedProfiles;
   readonly #debug: HttpListener;
   readonly #connectionMemory: ConnectionMemory;
   readonly #debugToken: FollowedToken;
@@ -165,19 +163,19 @@ class Limiter {
     const alone = { modules, connections, storeHealth: health, resolveSrv, worker: 0 };
     const thread = workers === undefined ? openServing(context, alone) : undefined;
     this.#serving = workers ?? thread!;
+    const threads = servingThreads(this.#serving);
     this.#storeAdmin = openStoreAdmin(context, { modules, memory: thread?.memory, resolveSrv });
     const self = { name: limiterName(settings), instance: randomUUID() };
     this.#colleagues = openPeers(context, {
       storeAdmin: this.#storeAdmin,
       self,
-      operate: (order) => this.#serving.operate(order),
+      forget: (keys) => threads.reach('forgetCounters', keys),
     });
     const counting = countingOptions(settings);
     this.#parts = new MainParts(context, modules.capabilities, {
       ...{ carrier: this.#serving, limiter: self.name, storeAdmin: this.#storeAdmin, counting },
       rules: () => this.#rules.table,
     });
-    this.#profiles = followProfiles(context, (order) => this.#serving.operate(order));
     const { source, origin } = openConfigSource(context, modules);
     this.#configSource = source;
     this.#rules = new RulesInForce({
@@ -197,7 +195,7 @@ class Limiter {
     const status = openStatus(context, {
       self,
       rules: this.#rules,
-      serving: this.#serving,
+      threads,
       overrides: this.#parts.overrides,
       capabilities: modules.capabilities.map(({ name }) => name),
       isServing,
@@ -292,7 +290,6 @@ class Limiter {
     this.#stopPeriods = timers.every(settings.statsFlushIntervalMs, () => registry.nextPeriod());
     await this.#sink?.start();
     await this.#parts.start();
-    await this.#profiles.start();
     watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
@@ -352,7 +349,6 @@ class Limiter {
 
   async #closeConfigSource(): Promise<void> {
     this.#rules.close();
-    this.#profiles.close();
     await this.#parts.close();
     await this.#configSource.close();
   }

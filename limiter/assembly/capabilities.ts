@@ -155,11 +155,19 @@ export class ThreadParts {
     return messages?.[kind]?.(argument);
   }
 
+  /** Adds a part of the process itself, under a name that no capability has. */
+  add(name: string, part: ThreadPart): void {
+    this.#parts.set(name, part);
+  }
+
   /** The carrier of messages if this is the only thread. */
   get carrier(): MessageCarrier {
+    const reach = async (message: SentMessage): Promise<unknown[]> =>
+      [await this.receive(message)].filter((answer) => answer !== undefined);
     return {
       count: 0,
-      ask: async (message) => [await this.receive(message)].filter((answer) => answer !== undefined),
+      ask: reach,
+      reach,
       askOne: () => Promise.resolve(undefined),
       publish: async (message) => void (await this.receive(message)),
     };

@@ -5,7 +5,7 @@ import {
   httpRejections,
   httpRejectionTexts,
 } from '../../process/http/http-connections.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { ConnectionMemory, type ThreadMemory } from '../../process/net/connection-memory.ts';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
@@ -55,9 +55,7 @@ export function openConnections(
   const turns = new LoopTurns();
   let open = 0;
   const count = createRejectionStats(registry, 'ratelimit.http', httpRejections, () => open);
-  const throttle = new LogThrottle<Omit<ConnectionEnd, 'times'>>(clock, (end, times) =>
-    lines.httpConnectionRejected(log, { ...end, times }),
-  );
+  const rejected = throttledLine({ log, clock }, lines.httpConnectionRejected);
   return {
     connectionMemory,
     turns,
@@ -71,7 +69,7 @@ export function openConnections(
       },
       refused: (counter, peer) => {
         count(counter);
-        throttle.note({ peer, counter, reason: httpRejectionTexts[counter] }, counter);
+        rejected({ peer, counter, reason: httpRejectionTexts[counter] }, counter);
       },
     },
   };
@@ -118,26 +116,24 @@ export function connectionListener(
   context: LimiterContext,
   { connections, reportsCertificates }: { connections: () => number; reportsCertificates: boolean },
 ): SocketServerListener {
-  const { registry, clock, log } = context;
+  const { registry } = context;
   const count = createRejectionStats(registry, 'ratelimit_server.http2', connectionRejections, connections);
-  const throttle = new LogThrottle<RejectedConnection>(clock, (refused, times) =>
-    reportOf(log, refused, times),
-  );
+  const rejected = throttledLine(context, reportRejection);
   return {
     ...certificateListener(context, 'gRPC', reportsCertificates),
-    refused: (refused) => {
-      count(refused.reason);
-      throttle.note(refused, `${refused.reason} ${refused.problem}`);
+    refused: ({ reason: counter, peer, problem: reason }) => {
+      count(counter);
+      rejected({ peer, counter, reason }, `${counter} ${reason}`);
     },
   };
 }
 
-function reportOf(
-  log: Logger,
-  { reason: counter, peer, problem: reason }: RejectedConnection,
-  times: number,
-): void {
-  const end = { peer, counter, reason, times };
+interface EndOfRejected extends ConnectionEnd {
+  counter: RejectedConnection['reason'];
+}
+
+function reportRejection(log: Logger, end: EndOfRejected): void {
+  const { counter } = end;
   if (isTlsRejection(counter)) lines.handshakeFailed(log, end);
   else if (counter === 'unfinished_request') lines.requestUnfinished(log, end);
   else if (counter === 'too_many_bytes') lines.connectionUsedTooMuchMemory(log, end);

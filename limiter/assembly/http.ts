@@ -1,7 +1,7 @@
 /** Opens the HTTP listener and the token of the debug listener from settings. */
 import { hostname } from 'node:os';
 import type { HttpListener } from '../../process/http/http-server.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import {
   ApiListener,
@@ -9,6 +9,7 @@ import {
   type HttpListenerOptions,
   type HttpTlsListener,
 } from '../http/listener.ts';
+import type { ConnectionEnd } from '../log/connection-lines.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import type { Latencies } from '../stats/registry/call-stats.ts';
@@ -19,10 +20,9 @@ import type { LimiterContext } from './context.ts';
 export function openHttp(
   context: LimiterContext,
   parts: ListenerParts &
-    Pick<
-      HttpListenerOptions,
-      'shouldRateLimit' | 'decide' | 'excess' | 'routes' | 'bounds' | 'tooLarge' | 'answerForwardAuth'
-    > & { latencies: Latencies },
+    Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'excess' | 'routes' | 'bounds' | 'tooLarge'> & {
+      latencies: Latencies;
+    },
 ): HttpListener {
   const { settings, health, timers, clock, registry, log } = context;
   const { connections, reportsCertificates, latencies, ...rest } = parts;
@@ -46,40 +46,33 @@ export function openHttp(
 }
 
 /** Undefined if HTTP_ALLOWED_HOSTS is empty, because proxies and load balancers may send any host name. */
-function checkedHosts({ settings, registry, clock, log }: LimiterContext): CheckedHosts | undefined {
+function checkedHosts(context: LimiterContext): CheckedHosts | undefined {
+  const { settings, registry } = context;
   const count = createRejectionStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
   if (allowed.length === 0) return undefined;
-  const throttle = new LogThrottle<Parameters<CheckedHosts['refused']>[0]>(
-    clock,
-    ({ peer, problem: reason }, times) =>
-      lines.hostRejected(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
-  );
+  const rejected = throttledLine(context, lines.hostRejected);
   return {
     own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
-    refused: (refused) => {
+    refused: ({ peer, problem: reason }) => {
       count('foreign_host');
-      throttle.note(refused, 'foreign_host');
+      rejected({ listener: 'HTTP', peer, counter: 'foreign_host', reason }, 'foreign_host');
     },
   };
 }
 
 function tlsListener(context: LimiterContext, reportsCertificates: boolean): HttpTlsListener {
-  const { registry, clock, log } = context;
+  const { registry } = context;
   const count = createRejectionStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
-  const throttle = new LogThrottle<Parameters<HttpTlsListener['refused']>[0]>(
-    clock,
-    ({ reason: counter, peer, problem: reason }, times) => {
-      const end = { listener: 'HTTP', peer, counter, reason, times };
-      if (counter === 'tls_handshake') lines.handshakeFailed(log, end);
-      else lines.certificateMissing(log, end);
-    },
-  );
+  const rejected = throttledLine(context, (log, end: ConnectionEnd) => {
+    if (end.counter === 'tls_handshake') lines.handshakeFailed(log, end);
+    else lines.certificateMissing(log, end);
+  });
   return {
     ...certificateListener(context, 'HTTP', reportsCertificates),
-    refused: (refused) => {
-      count(refused.reason);
-      throttle.note(refused, `${refused.reason} ${refused.problem}`);
+    refused: ({ reason: counter, peer, problem: reason }) => {
+      count(counter);
+      rejected({ listener: 'HTTP', peer, counter, reason }, `${counter} ${reason}`);
     },
   };
 }

@@ -1,14 +1,13 @@
 /** The part of a limiter that answers callers: the service, its store, and the gRPC and HTTP listeners. Runs completely in one thread. */
 import type { Health } from '../../process/grpc/health.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import type { MessageCarrier, SentMessage } from '../capabilities/messages.ts';
+import { type MessageCarrier, type SentMessage, Threads, type ThreadsOf } from '../capabilities/messages.ts';
 import type { Decisions } from '../capabilities/parts.ts';
 import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
-import type { ThreadCommand, ThreadCommandHandlers } from '../operate/thread-commands.ts';
-import { ExcessResponses, type TooLargeOptions, TooLargeRequests } from '../service/over-without-limit.ts';
+import { ExcessResponses, TooLargeRequests } from '../service/over-without-limit.ts';
 import {
   createShouldRateLimit,
   createWholeDecisions,
@@ -16,7 +15,7 @@ import {
 } from '../service/should-rate-limit.ts';
 import { requestLimits } from '../settings/counting-settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
-import { Latencies } from '../stats/registry/call-stats.ts';
+import { Latencies, type TakenLatencies } from '../stats/registry/call-stats.ts';
 import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
@@ -31,15 +30,30 @@ import {
 } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
-import { openForwardAuth } from './profiles.ts';
 import { openStore } from './store.ts';
+
+/** Messages of the process itself to each serving thread. */
+interface ServingMessages {
+  /**
+   * Forgets everything that is remembered of these counters, which were reset: local cache, leases, and hits that are not stored yet.
+   * This includes the results of commands that the store received before. If `keys` is undefined, the counters are unknown, so
+   * everything except hits that are not stored yet is forgotten.
+   */
+  forgetCounters(keys: readonly string[] | undefined): void;
+  /** Returns the durations of decisions since the last message, over gRPC and over HTTP, as counts of the buckets of `Latencies`. */
+  takeLatencies(): TakenLatencies;
+}
+
+const ofProcess = 'process';
+
+export function servingThreads(carrier: MessageCarrier): ThreadsOf<ServingMessages> {
+  return new Threads(carrier, ofProcess).of<ServingMessages>();
+}
 
 /** Serves in this thread, or in several that share the ports. */
 export interface Serving extends MessageCarrier {
   /** Decides by these rules from now on. A promise resolves when all threads use them. */
   useRules(table: RuleTable): void | Promise<void>;
-  /** Returns the answers of each serving thread, once all of them have carried out the order. */
-  operate(order: ThreadCommand): Promise<readonly unknown[]>;
   /** Waits for the first answer of the store, without a timeout. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError for the TLS files. A Unix socket has the port 0. */
@@ -117,7 +131,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     },
   });
   const decisions: Decisions = {
-    ...{ store: counts, service, asked, wholeResponse, excess, counting: countingOptions(settings) },
+    ...{ store: counts, service, asked, wholeResponse, excess, decide, counting: countingOptions(settings) },
     allPass: settings.shadowMode,
     whyNoShares: storeLimits(settings).shares,
     useOverrides: (overrides) => {
@@ -133,29 +147,26 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     further: (served) => parts.grpc(decisions, served),
     tracer: parts.tracers?.grpc,
   });
-  const forwardAuth = openForwardAuth(context, { decide, excess });
   const http = openHttp(context, {
     ...{ ...shared, latencies: latencies.http, decide, excess, bounds, tooLarge },
     routes: parts.http(decisions),
-    answerForwardAuth: forwardAuth.answer,
     tracer: parts.tracers?.http,
   });
-  const orders: ThreadCommandHandlers = {
-    'take-latencies': () => ({ grpc: latencies.grpc.take(), http: latencies.http.take() }),
-    'use-profiles': ({ profiles }) => forwardAuth.use(profiles),
-    'forget-counters': ({ keys }) => {
+  const messages: ServingMessages = {
+    forgetCounters: (keys) => {
       service.forgetCounters(keys);
       forget?.(keys);
       parts.forget(keys);
     },
+    takeLatencies: () => ({ grpc: latencies.grpc.take(), http: latencies.http.take() }),
   };
+  parts.add(ofProcess, { messages });
   return {
     useRules: (rules) => {
       service.useRules(rules);
       parts.useRules(rules);
       table = rules;
     },
-    operate: async (order) => [await (orders[order.order] as (order: ThreadCommand) => unknown)(order)],
     connectStore: async () => {
       await parts.start();
       await connect();
@@ -178,17 +189,15 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   };
 }
 
-function tooLargeRequests({ settings, clock, log }: LimiterContext, stats: LimiterStats): TooLargeRequests {
-  const line = new LogThrottle<{ reason: string; origin: Parameters<TooLargeOptions['onTooLarge']>[1] }>(
-    clock,
-    ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
-  );
+function tooLargeRequests(context: LimiterContext, stats: LimiterStats): TooLargeRequests {
+  const { settings } = context;
+  const line = throttledLine(context, lines.requestTooLarge);
   return new TooLargeRequests({
     answer: settings.requestTooLarge,
     shadowMode: settings.shadowMode,
     onTooLarge: ({ setting, message: reason }, origin) => {
       stats.tooLarge(setting);
-      line.note({ reason, origin }, `${origin?.listener} ${setting}`);
+      line({ ...origin, reason }, `${origin?.listener} ${setting}`);
     },
     onGlobalShadow: stats.globalShadowMode,
   });

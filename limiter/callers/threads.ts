@@ -1,6 +1,6 @@
 /** The gate of each thread that serves and of operators, and the file behind all of them. */
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import { addressText, isLoopback } from '../../process/net/bind.ts';
 import type {
   CapabilityContext,
@@ -9,7 +9,7 @@ import type {
   ThreadContext,
   ThreadPart,
 } from '../capabilities/parts.ts';
-import { Callers, type CallersInForce, type RejectedRequest } from './callers.ts';
+import { Callers, type CallersInForce } from './callers.ts';
 import { type CallerEntry, readCallersFile } from './callers-file.ts';
 import * as lines from './lines.ts';
 import { carryRate, newRequestRates } from './request-rates.ts';
@@ -30,18 +30,15 @@ interface OpenedGate {
   use(callers: CallersInForce): void;
 }
 
-function openGate({ clock, registry, log }: CapabilityContext<CallersSettings>): OpenedGate {
+function openGate(context: CapabilityContext<CallersSettings>): OpenedGate {
+  const { clock, registry } = context;
   const stats = createCallerStats(registry);
-  const throttle = new LogThrottle<RejectedRequest>(
-    clock,
-    ({ caller, reason, address: peer, problem }, times) =>
-      lines.callerRejected(log, { caller, peer, counter: reason, reason: problem, times }),
-  );
+  const rejected = throttledLine(context, lines.callerRejected);
   const gate = new Callers({
     clock,
-    onRejected: (refused) => {
-      stats.refused(refused.caller, refused.reason);
-      throttle.note(refused, `${refused.caller} ${refused.reason}`);
+    onRejected: ({ caller, reason: counter, address: peer, problem: reason }) => {
+      stats.refused(caller, counter);
+      rejected({ caller, peer, counter, reason }, `${caller} ${counter}`);
     },
     onUnknownToken: stats.unknownToken,
   });

@@ -11,6 +11,7 @@ function threadsOf(answers: readonly (number | undefined)[]) {
     count: answers.length,
     ask: async ({ argument }) => [(argument as number) ** 2],
     askOne: async (worker) => answers[worker - 1],
+    reach: async () => [],
     publish: async () => {},
   };
   return new Threads(carrier, 'numbers').of<Messages>();

@@ -29,6 +29,11 @@ export interface ThreadsOf<Messages> {
     kind: Kind,
     argument: Argument<Messages[Kind]>,
   ): Promise<MessageAnswer<Messages[Kind]> | undefined>;
+  /** Sends a message to each thread. Returns the answers of all that serve, once all have answered, without a timeout. */
+  reach<Kind extends keyof Messages & string>(
+    kind: Kind,
+    argument: Argument<Messages[Kind]>,
+  ): Promise<MessageAnswer<Messages[Kind]>[]>;
   /** Sends a message to each thread. Threads that start later get the last one of each kind. Resolves when all threads have it. */
   publish<Kind extends keyof Messages & string>(
     kind: Kind,
@@ -38,6 +43,7 @@ export interface ThreadsOf<Messages> {
 
 /** A message between threads. */
 export interface SentMessage {
+  /** The name of a capability, or that of the messages of the process itself. */
   readonly capability: string;
   readonly kind: string;
   readonly argument: unknown;
@@ -48,6 +54,7 @@ export interface MessageCarrier {
   readonly count: number;
   ask(message: SentMessage): Promise<unknown[]>;
   askOne(worker: number, message: SentMessage): Promise<unknown>;
+  reach(message: SentMessage): Promise<unknown[]>;
   publish(message: SentMessage): Promise<void>;
 }
 
@@ -74,6 +81,8 @@ export class Threads {
         (await carrier.askOne(worker, { capability, kind, argument })) as MessageAnswer<
           Messages[typeof kind]
         >,
+      reach: async (kind, argument) =>
+        (await carrier.reach({ capability, kind, argument })) as MessageAnswer<Messages[typeof kind]>[],
       publish: (kind, argument) => carrier.publish({ capability, kind, argument }),
     };
   }

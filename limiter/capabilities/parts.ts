@@ -15,6 +15,7 @@ import type { ResponseOptions } from '../decide/response.ts';
 import type { GrpcMethod } from '../grpc/request-handler.ts';
 import type { CallerRoute } from '../http/caller-route.ts';
 import type { DebugPages } from '../http/debug-pages.ts';
+import type { DecideForHttp } from '../http/http-decision.ts';
 import type { EffectiveLimit } from '../operate/counter-view.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import type { CountingOptions, ServiceEvents } from '../service/decision.ts';
@@ -142,6 +143,8 @@ export interface Decisions {
   /** The options of answers over HTTP, which contain all details. */
   readonly wholeResponse: ResponseOptions;
   readonly excess: ExcessResponses;
+  /** Decides a request over HTTP, with all details. */
+  readonly decide: DecideForHttp;
   /** Applies these overrides to decisions from now on. */
   useOverrides(overrides: readonly Override[]): void;
   readonly counting: CountingOptions;

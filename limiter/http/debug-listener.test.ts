@@ -20,7 +20,7 @@ const unzip = promisify(gunzip);
 /** A process in which this thread serves callers itself. */
 const lone = {
   ...{ count: 0, ask: () => expect.fail() },
-  ...{ askOne: () => expect.fail(), publish: () => expect.fail() },
+  ...{ askOne: () => expect.fail(), reach: () => expect.fail(), publish: () => expect.fail() },
 } satisfies MessageCarrier;
 const noWorkers = new Threads(lone, 'pprof').of<ProfileMessages>();
 

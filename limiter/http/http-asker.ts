@@ -23,8 +23,6 @@ export interface HttpAsker {
   /** Undefined if callers need not authenticate. */
   readonly caller: AdmittedCaller | undefined;
   readonly span: CallSpan | undefined;
-  /** Whether the request exceeds the rate of its caller and is answered as if it exceeded a limit. */
-  readonly isExcess?: boolean;
 }
 
 export interface AdmissionOptions {

@@ -1,6 +1,6 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, and `/v1` for callers, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type CallerRejection, Right } from '../../process/grpc/handlers.ts';
+import { Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import {
@@ -26,8 +26,7 @@ import {
 import type { Timers } from '../../process/time/clock.ts';
 import type { CallerRoute } from './caller-route.ts';
 import { answerCheck, answerExcessCheck, type CheckEndpointOptions } from './check-endpoint.ts';
-import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
-import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
+import { admitted, fault, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, rejectAtOnce } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointOptions {
@@ -42,8 +41,6 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointO
   closeGraceMs: number;
   /** Further routes for callers, by path below `/v1`. */
   routes: ReadonlyMap<string, CallerRoute>;
-  /** Rejects with an `ApiProblem`. */
-  answerForwardAuth(call: HttpCall, asker: HttpAsker): Promise<void>;
   /** Called for every request of /json. */
   onJsonRequest(): void;
   /** Called for every request of /v1. */
@@ -75,18 +72,24 @@ export interface HttpTlsListener extends CertificateListener {
   refused(refused: { reason: HttpTlsRejection; peer: string; problem: string }): void;
 }
 
-const forwardAuthRoute = `${forwardAuthPath}{profile}`;
-
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
-  readonly #apiPaths: readonly string[];
+  readonly #routes: ReadonlyMap<string, CallerRoute>;
+  /** The routes that end with a name, by the path before it. */
+  readonly #above: ReadonlyMap<string, string>;
   #server: HttpServer | undefined;
   #endWatch = (): void => {};
   #isClosed = false;
 
   constructor(options: HttpListenerOptions) {
     this.#options = options;
-    this.#apiPaths = ['/v1/check', forwardAuthRoute, openApiPath, ...options.routes.keys()].sort();
+    this.#routes = new Map<string, CallerRoute>([
+      ...options.routes,
+      ['/v1/check', checkRoute(options)],
+      [openApiPath, { right: 0, answer: async (call) => sendOpenApi(call) }],
+    ]);
+    const above = [...this.#routes.keys()].filter((place) => place.endsWith('}'));
+    this.#above = new Map(above.map((place) => [place.slice(0, place.lastIndexOf('{')), place]));
   }
 
   /** Also rejects with a WatchedFilesError of the TLS files. */
@@ -94,7 +97,7 @@ export class ApiListener implements HttpListener {
     const { closeGraceMs, connections, onFault, tls } = this.#options;
     const server = new HttpServer({
       serve: (call) => this.#route(call),
-      isForeign: (url) => hasPathOfClient(url) || isStrayApiPath(url),
+      isForeign: (url) => this.#hasPathBelow(url) || isStrayApiPath(url),
       closeGraceMs,
       connections,
       onFault: (error) => onFault(error),
@@ -173,32 +176,34 @@ export class ApiListener implements HttpListener {
     const { target, request } = call;
     const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
     if (detail !== undefined) throw new ApiProblem(403, detail);
-    const asker = admitted(call, this.#routeOf(target.path), this.#options);
-    if ('refused' in asker) return this.#refuse(call, asker);
-    if (target.path === openApiPath) return sendOpenApi(call);
-    const route = this.#options.routes.get(target.path);
+    const place = this.#placeOf(target.path);
+    const route = place === undefined ? undefined : this.#routes.get(place);
+    // Spans have the name of a known route, not the path of the request.
+    const asker = admitted(call, place ?? '/v1', this.#options);
+    if ('refused' in asker) {
+      const { refused, asOverLimit: caller } = asker;
+      if (caller === undefined || route?.answerExcess === undefined) throw problemOf(refused);
+      return route.answerExcess(call, caller, refused.message);
+    }
     const refusal = asker.caller?.refusal(undefined, route?.right ?? Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
     if (route !== undefined) return route.answer(call, asker);
-    if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
-    if (target.path.startsWith(forwardAuthPath)) return this.#options.answerForwardAuth(call, asker);
-    throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.#apiPaths.join(', ')}`);
+    const places = [...this.#routes.keys()].sort();
+    throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${places.join(', ')}`);
   }
 
-  /** Returns the route for spans: a known route, not the path of the request. */
-  #routeOf(path: string): string {
-    if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
-    return this.#apiPaths.includes(path) ? path : '/v1';
+  /** Returns the path under which a route is registered. */
+  #placeOf(path: string): string | undefined {
+    if (this.#routes.has(path)) return path;
+    for (const [before, place] of this.#above) if (path.startsWith(before)) return place;
+    return undefined;
   }
 
-  /** Rejects a caller. A caller that exceeds its rate may get the answer of an exceeded limit. */
-  async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRejection): Promise<void> {
-    const { target, request } = call;
-    if (caller !== undefined && target.path === '/v1/check')
-      return answerExcessCheck(call, this.#options.excess, refused.message);
-    if (caller !== undefined && target.path.startsWith(forwardAuthPath))
-      return this.#options.answerForwardAuth(call, { request, caller, span: undefined, isExcess: true });
-    throw problemOf(refused);
+  /** Whether there is more behind the name at the end of a route, which may be the path of another request. */
+  #hasPathBelow(url: string): boolean {
+    for (const before of this.#above.keys())
+      if (url.startsWith(before) && url.includes('/', before.length)) return true;
+    return false;
   }
 
   /** Returns the reason why the requested host is not served. */
@@ -225,6 +230,14 @@ export class ApiListener implements HttpListener {
     tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
     return problem;
   }
+}
+
+function checkRoute(options: CheckEndpointOptions): CallerRoute {
+  return {
+    right: Right.ASK,
+    answer: (call, asker) => answerCheck(call, asker, options),
+    answerExcess: (call, _, reason) => answerExcessCheck(call, options.excess, reason),
+  };
 }
 
 function sendOpenApi({ request, response, target }: HttpCall): void {

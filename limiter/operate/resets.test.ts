@@ -10,7 +10,6 @@ import {
   StoreAdminRejection,
   type SubscriptionListener,
 } from './store-admin/store-admin.ts';
-import type { ThreadCommand } from './thread-commands.ts';
 
 const turns = async (count = 5): Promise<void> => {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -22,7 +21,8 @@ class World {
   readonly clock = new ManualClock(1_000_000);
   readonly store = openMemoryStore();
   readonly storeAdmin: StoreAdmin = new MemoryStoreAdmin(this.store);
-  readonly orders = new Map<string, ThreadCommand[]>();
+  /** The keys that each limiter was asked to forget, for each time. */
+  readonly orders = new Map<string, (readonly string[] | undefined)[]>();
   /** Limiters that do not carry out orders. */
   readonly paused = new Set<string>();
   /** Let the threads of paused limiters carry out their orders. */
@@ -36,14 +36,14 @@ class World {
     const { timers } = this;
     const self = { name, instance: `${name}-1`, version: '1' };
     const heartbeats = new Heartbeats({ storeAdmin, self, clock, timers });
-    const orders: ThreadCommand[] = [];
+    const orders: (readonly string[] | undefined)[] = [];
     this.orders.set(name, orders);
-    const operate = async (order: ThreadCommand): Promise<void> => {
+    const forget = async (keys: readonly string[] | undefined): Promise<void> => {
       if (this.paused.has(name)) await new Promise<void>((resolve) => this.pending.push(resolve));
-      orders.push(order);
+      orders.push(keys);
     };
     const newId = () => String(++this.#ids);
-    const resets = new CounterResets({ storeAdmin, heartbeats, self, operate, newId, clock, timers });
+    const resets = new CounterResets({ storeAdmin, heartbeats, self, forget, newId, clock, timers });
     resets.start();
     heartbeats.start();
     return { heartbeats, resets };
@@ -79,7 +79,6 @@ function unlike(storeAdmin: StoreAdmin, given: Partial<StoreAdmin>): StoreAdmin 
 }
 
 const counters = (...keys: string[]) => keys.map((key) => ({ key, perSecond: false }));
-const forget = (...keys: string[]) => ({ order: 'forget-counters', keys });
 
 describe('CounterResets', () => {
   it('has every limiter forget what was removed, and names those that did', async () => {
@@ -96,7 +95,7 @@ describe('CounterResets', () => {
       })),
       missing: [],
     });
-    for (const orders of world.orders.values()) expect(orders).toEqual([forget('a', 'b')]);
+    for (const orders of world.orders.values()) expect(orders).toEqual([['a', 'b']]);
   });
 
   it('has the counters gone before anybody forgets them', async () => {
@@ -110,9 +109,9 @@ describe('CounterResets', () => {
       publish: async (text) => done.push('published') > 0 && world.storeAdmin.publish(text),
     });
     const one = world.add('one', storeAdmin);
-    world.orders.get('one')!.push = (order) => done.push(order.order);
+    world.orders.get('one')!.push = () => done.push('forgotten');
     await one.resets.reset(counters('a'));
-    expect(done).toEqual(['removed', 'forget-counters', 'published']);
+    expect(done).toEqual(['removed', 'forgotten', 'published']);
   });
 
   it('reports limiters that did not confirm in a second, itself among them', async () => {
@@ -150,7 +149,7 @@ describe('CounterResets', () => {
     expect(limiters.map(({ confirmed }) => confirmed)).toEqual([true, true]);
     const reported = world.orders.get('two')!;
     expect(reported).toHaveLength(3);
-    expect(reported.flatMap((order) => (order.order === 'forget-counters' ? order.keys : []))).toEqual(keys);
+    expect(reported.flatMap((some) => some ?? [])).toEqual(keys);
     world.paused.add('two');
     const answered = one.resets.reset(counters(...keys));
     await turns();
@@ -174,7 +173,7 @@ describe('CounterResets', () => {
     listener?.back();
     expect(world.orders.get('one')).toEqual([]);
     listener?.back();
-    expect(world.orders.get('one')).toEqual([{ order: 'forget-counters', keys: undefined }]);
+    expect(world.orders.get('one')).toEqual([undefined]);
   });
 
   it('passes over what is no message of ours', async () => {

@@ -14,7 +14,6 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Heartbeats, LimiterName } from './heartbeats.ts';
 import type { CounterRef, MissingRight, StoreAdmin } from './store-admin/store-admin.ts';
-import type { ThreadCommand } from './thread-commands.ts';
 
 export interface NotifiedLimiter extends LimiterName {
   /** Whether all its threads have forgotten the counters in time. */
@@ -33,8 +32,8 @@ export interface CounterResetsOptions {
   storeAdmin: StoreAdmin;
   heartbeats: Pick<Heartbeats, 'living'>;
   self: LimiterName;
-  /** Makes every thread of this process carry out the order. */
-  operate(order: ThreadCommand): Promise<unknown>;
+  /** Makes every thread of this process forget these counters; undefined: it is unknown which. */
+  forget(keys: readonly string[] | undefined): Promise<unknown>;
   newId(): string;
   clock: Clock;
   timers: Timers;
@@ -71,12 +70,12 @@ export class CounterResets {
   }
 
   start(): void {
-    const { storeAdmin, operate } = this.#options;
+    const { storeAdmin, forget } = this.#options;
     this.#endNews = storeAdmin.subscribe({
       heard: (text) => this.#heard(text),
       back: () => {
         // Missed messages are not repeated.
-        if (this.#hasListened) operate({ order: 'forget-counters', keys: undefined }).catch(() => {});
+        if (this.#hasListened) forget(undefined).catch(() => {});
         this.#hasListened = true;
       },
     });
@@ -110,7 +109,7 @@ export class CounterResets {
     living: readonly LimiterName[] | undefined,
     notReported: MissingRight[],
   ): Promise<NotifiedLimiter[]> {
-    const { storeAdmin, self, operate, newId, clock, timers } = this.#options;
+    const { storeAdmin, self, forget, newId, clock, timers } = this.#options;
     const id = newId();
     const known = living ?? [self];
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -123,7 +122,7 @@ export class CounterResets {
     };
     this.#waiting.set(id, waiting);
     const callOff = timers.after(confirmationMs, resolve);
-    operate({ order: 'forget-counters', keys }).then(
+    forget(keys).then(
       () => this.#confirmed({ id, ...self }),
       () => {},
     );
@@ -144,13 +143,13 @@ export class CounterResets {
   }
 
   #heard(text: string): void {
-    const { self, operate, storeAdmin } = this.#options;
+    const { self, forget, storeAdmin } = this.#options;
     const news = parsedNews(text);
     if (news?.is === 'confirmed') this.#confirmed(news);
     if (news?.is !== 'reset' || news.from === self.instance) return;
     const { name, instance } = self;
     const confirmed: News = { is: 'confirmed', id: news.id, name, instance };
-    operate({ order: 'forget-counters', keys: news.keys })
+    forget(news.keys)
       .then(() => storeAdmin.publish(JSON.stringify(confirmed)))
       // The limiter that sent the reset reports this one as silent.
       .catch(() => {});

@@ -25,7 +25,7 @@ async function asked<Answer>(
   const listener = new ApiListener({
     ...{ ...asking, health: new Health(), closeGraceMs: 5_000 },
     routes: budgetEndpoints({ ...asking, budgets }),
-    ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
+    ...{ shouldRateLimit: () => expect.fail(), decide: unasked },
     excess: new ExcessResponses({ shadowMode: false, onGlobalShadow: () => {} }),
     ...{ onJsonRequest: () => {}, onApiRequest: () => {} },
     onFault: (error) => expect.fail(String(error)),

@@ -6,6 +6,7 @@ import { needing, type SettingNeed } from '../../process/settings/settings-needs
 import type { Environment, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { callers } from '../callers/declaration.ts';
 import type { Capability } from '../capabilities/capability.ts';
+import { forwardAuth } from '../forward-auth/declaration.ts';
 import { kuadrant } from '../kuadrant/declaration.ts';
 import { leases } from '../leases/declaration.ts';
 import { overLimit } from '../over-limit/declaration.ts';
@@ -21,6 +22,7 @@ import { tracing } from '../tracing/declaration.ts';
 /** Capabilities, in the order in which their parts are opened: reflection reports the services of those before it. */
 export const capabilities = [
   callers,
+  forwardAuth,
   leases,
   overrides,
   reservations,

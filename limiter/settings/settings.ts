@@ -198,12 +198,6 @@ const configuration = {
     kind: bool(),
     summary: 'Several files (or resources) may hold rules for one domain.',
   },
-  profilesFile: {
-    name: 'PROFILES_FILE',
-    kind: text(),
-    summary:
-      'YAML file of [profiles](forward-auth.md), which turn requests of proxies other than Envoy into descriptors, read again when it changes. Empty: `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/profiles.yaml`, if it exists. Not in the Go service.',
-  },
   forceStartWithoutInitialConfig: {
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
     kind: bool(),

@@ -22,7 +22,10 @@ function page(query = '', cacheKeyPrefix = ''): Promise<TopPage> {
       kind === 'topDomains' ? thread.topDomains() : thread.summariesOf(String(argument)),
     );
   const unasked = () => expect.fail();
-  const source = new Threads({ count: 2, ask, askOne: unasked, publish: unasked }, 'top').of<TopMessages>();
+  const source = new Threads(
+    { count: 2, ask, askOne: unasked, reach: unasked, publish: unasked },
+    'top',
+  ).of<TopMessages>();
   return topPage(new URLSearchParams(query), new TopReporter({ source, clock, cacheKeyPrefix }));
 }
 

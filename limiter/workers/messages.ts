@@ -2,10 +2,8 @@
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { ThreadMemory } from '../../process/net/connection-memory.ts';
-import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { SentMessage } from '../capabilities/messages.ts';
-import type { ThreadCommand } from '../operate/thread-commands.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 
@@ -16,8 +14,6 @@ export interface WorkerStart {
   settings: LimiterSettings;
   /** The rules in force, in memory that all threads share. Empty: there are none yet. */
   rules: readonly RuleLayer[];
-  /** The profiles for other proxies; undefined: there is a file that cannot be used. */
-  profiles: readonly Profile[] | undefined;
   /** The last message of each kind that capabilities published. */
   published: readonly SentMessage[];
   /** The health of the whole process. */
@@ -33,7 +29,6 @@ export type WorkerTask =
   | { do: 'connect-store' }
   /** Adds layers over the rules that the worker has. */
   | { do: 'use-rules'; layers: readonly RuleLayer[] }
-  | { do: 'operate'; order: ThreadCommand }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
   /** The main thread has forgotten the slots of the oldest `count` of the metrics that left. */

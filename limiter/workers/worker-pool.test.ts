@@ -44,7 +44,7 @@ class PlayedThread extends EventEmitter {
   }
 
   #done({ number, task }: NumberedTask): void {
-    const result = task.do === 'operate' ? task.order.order : undefined;
+    const result = task.do === 'receive' ? task.message.kind : undefined;
     queueMicrotask(() => this.emit('message', { is: 'done', number, result }));
   }
 }
@@ -130,16 +130,14 @@ it('threads are sent of a change what is new, and with other rules the whole', a
   expect(threads.map(({ layers }) => layers)).toEqual(Array(2).fill([undefined, ['a'], ['b'], undefined]));
 });
 
-it('an order is answered by each thread that may have callers, once all of them are done', async () => {
+it('a message is answered by each thread that may have callers, once all of them are done', async () => {
   const pool = await serving();
-  expect(await pool.operate({ order: 'forget-counters', keys: ['a'] })).toEqual([
-    'forget-counters',
-    'forget-counters',
-  ]);
+  const message = { capability: 'one', kind: 'forget', argument: ['a'] };
+  expect(await pool.reach(message)).toEqual(['forget', 'forget']);
   leaves = new Set(['connect-store']);
   const fresh = await replaceFirst();
-  expect(await pool.operate({ order: 'forget-counters', keys: ['a'] })).toHaveLength(1);
-  expect(fresh.tasks).toEqual(['connect-store', 'operate']);
+  expect(await pool.reach(message)).toHaveLength(1);
+  expect(fresh.tasks).toEqual(['connect-store', 'receive']);
 });
 
 it('a thread that starts later begins with the last message of each kind that a capability published', async () => {

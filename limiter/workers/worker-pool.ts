@@ -1,12 +1,10 @@
 import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
-import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { SentMessage } from '../capabilities/messages.ts';
-import type { ThreadCommand } from '../operate/thread-commands.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
 import type { WorkerTask } from './messages.ts';
@@ -76,7 +74,6 @@ export class WorkerPool implements Serving {
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   /** Layers in their order, by the bytes of which they are copies. */
   #rules = new Map<ArrayBufferLike, RuleLayer>();
-  #profiles: readonly Profile[] | undefined = [];
   /** Messages by capability and kind. */
   readonly #published = new Map<string, SentMessage>();
 
@@ -97,7 +94,6 @@ export class WorkerPool implements Serving {
           settings,
           connectionMemory: { cells: memoryCells, own: number },
           rules: [...this.#rules.values()],
-          profiles: this.#profiles,
           published: [...this.#published.values()],
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
@@ -127,12 +123,6 @@ export class WorkerPool implements Serving {
     // If the table follows from the former one, only its last layer is new.
     const layers = [...this.#rules].flatMap(([bytes, layer]) => (former.has(bytes) ? [] : [layer]));
     await this.#comeIntoForce({ do: 'use-rules', layers });
-  }
-
-  async operate(order: ThreadCommand): Promise<unknown[]> {
-    if (order.order === 'use-profiles') this.#profiles = order.profiles;
-    const answers = await this.#comeIntoForce({ do: 'operate', order });
-    return answers.filter((answer) => answer !== undefined);
   }
 
   listenForGrpc(address: ListenAddress): Promise<{ port: number }> {
@@ -181,9 +171,14 @@ export class WorkerPool implements Serving {
     return this.#places[worker - 1]?.ask({ do: 'receive', message });
   }
 
+  async reach(message: SentMessage): Promise<unknown[]> {
+    const answers = await this.#comeIntoForce({ do: 'receive', message });
+    return answers.filter((answer) => answer !== undefined);
+  }
+
   async publish(message: SentMessage): Promise<void> {
     this.#published.set(`${message.capability} ${message.kind}`, message);
-    await this.#comeIntoForce({ do: 'receive', message });
+    await this.reach(message);
   }
 
   /** Brings the registry up to date with the counts that workers send in time. */

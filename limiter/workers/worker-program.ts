@@ -14,8 +14,7 @@ import { registerRejectedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-statistics.ts';
 
-const { settings, rules, profiles, published, healthy, timers, worker, connectionMemory } =
-  workerData as WorkerStart;
+const { settings, rules, published, healthy, timers, worker, connectionMemory } = workerData as WorkerStart;
 const post = (news: WorkerMessage): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -60,7 +59,6 @@ function opened(): ThreadServing {
   if (serving !== undefined) return serving;
   serving = openServing(context, { modules, connections, storeHealth, worker });
   if (rules.length > 0) void serving.useRules(rulesWith(rules));
-  if (profiles?.length !== 0) void serving.operate({ order: 'use-profiles', profiles });
   for (const message of published) serving.receive(message);
   return serving;
 }
@@ -72,7 +70,6 @@ type TaskHandlers = {
 const handlers: TaskHandlers = {
   'connect-store': () => opened().connectStore(),
   'use-rules': (task) => opened().useRules(rulesWith(task.layers)),
-  operate: async ({ order }) => (await opened().operate(order))[0],
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
   'set-health': (task) => context.health.set('process', task.healthy),

@@ -226,9 +226,7 @@ class ProcessLimiter implements Limiter {
       ...{ storeAdmin: this.#storeAdmin, self, newId: randomUUID, clock: context.clock, timers: unrefTimers },
       // Limiters forget the counters when they read the order; the library does not wait for them.
       heartbeats: { living: async () => [self] },
-      operate: async (order) => {
-        if (order.order === 'forget-counters') this.#service.forgetCounters(order.keys);
-      },
+      forget: async (keys) => this.#service.forgetCounters(keys),
     });
     this.#decided = {
       response: this.#response,

@@ -1,4 +1,5 @@
 import type { Clock, Timers } from '../time/clock.ts';
+import type { Logger } from './logger.ts';
 
 /** Chosen: the shortest interval of lines about events that others can cause. */
 const defaultIntervalMs = 60_000;
@@ -81,4 +82,15 @@ export class LogThrottle<Detail> {
     this.#report(last, times);
     return true;
   }
+}
+
+/** Returns a function that logs a line as a `LogThrottle` does, with a clock. `times` becomes the number of events. */
+export function throttledLine<Fields extends { times: number }>(
+  { log, clock }: { log: Logger; clock: Clock },
+  line: (log: Logger, fields: Fields) => void,
+): (fields: Omit<Fields, 'times'>, kind?: string) => void {
+  const throttle = new LogThrottle<Omit<Fields, 'times'>>(clock, (fields, times) =>
+    line(log, { ...fields, times } as Fields),
+  );
+  return (fields, kind) => throttle.note(fields, kind);
 }

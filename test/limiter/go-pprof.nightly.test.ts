@@ -32,7 +32,7 @@ const debug = new DebugListener({
   rlconfigLines: none,
   ruleFileLines: none,
   statsLines: none,
-  pages: [new PprofPages(systemClock, { count: 0, ask: none, askOne: none, publish: none })],
+  pages: [new PprofPages(systemClock, { count: 0, ask: none, askOne: none, reach: none, publish: none })],
   closeGraceMs: 0,
   onFault: (error) => console.error(error),
 });

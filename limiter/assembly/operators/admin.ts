@@ -2,11 +2,11 @@
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
-import { ApiGuard, type ApiRejection } from '../../../process/http/api-guard.ts';
+import { ApiGuard } from '../../../process/http/api-guard.ts';
 import type { ApiRoute, OperatorChange, ReportChange } from '../../../process/http/api-route.ts';
 import { ApiRouter } from '../../../process/http/api-router.ts';
 import { plainText } from '../../../process/log/error-text.ts';
-import { LogThrottle } from '../../../process/log/log-throttle.ts';
+import { throttledLine } from '../../../process/log/log-throttle.ts';
 import { isLoopback } from '../../../process/net/bind.ts';
 import { peerName, SocketPeer } from '../../../process/net/peer.ts';
 import type { OperatorGate } from '../../capabilities/parts.ts';
@@ -25,11 +25,7 @@ export interface AdminParts {
 export function openAdmin(context: LimiterContext, { token, gate, routes }: AdminParts): ApiRouter {
   const { settings, clock, log } = context;
   const stats = createAdminStats(context.registry);
-  const throttle = new LogThrottle<ApiRejection>(
-    clock,
-    ({ reason: counter, address: peer, detail: reason }, times) =>
-      lines.adminRejected(log, { peer, counter, reason, times }),
-  );
+  const rejected = throttledLine(context, lines.adminRejected);
   const { debugHost: host } = settings;
   const guard = new ApiGuard({
     token,
@@ -39,9 +35,9 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
       ? undefined
       : `this limiter accepts no changes, because DEBUG_HOST (${host}) is not loopback and callers need no token: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
     clock,
-    onRejected: (refused) => {
-      stats.refused(refused.reason);
-      throttle.note(refused, refused.reason);
+    onRejected: ({ reason: counter, address: peer, detail: reason }) => {
+      stats.refused(counter);
+      rejected({ peer, counter, reason }, counter);
     },
   });
   const report: ReportChange = (change) => {

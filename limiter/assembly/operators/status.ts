@@ -11,15 +11,14 @@ import { ruleRoutes } from '../../operate/rule-routes.ts';
 import { statusRoutes } from '../../operate/status-routes.ts';
 import { explainingSettings } from '../../settings/naming.ts';
 import { sinkOf } from '../../settings/stats-settings.ts';
-import type { TakenLatencies } from '../../stats/registry/call-stats.ts';
 import { adminChanges } from '../../stats/registry/operator-stats.ts';
 import type { LimiterContext } from '../context.ts';
-import type { Serving } from '../serving.ts';
+import type { servingThreads } from '../serving.ts';
 
 export interface StatusParts {
   self: { readonly name: string; readonly instance: string };
   rules: RulesInForce;
-  serving: Pick<Serving, 'operate'>;
+  threads: ReturnType<typeof servingThreads>;
   overrides: OverridesHere | undefined;
   /** The names of enabled capabilities. */
   capabilities: readonly string[];
@@ -33,14 +32,14 @@ export function openStatus(
   parts: StatusParts,
 ): { routes: ApiRoute[]; close(): void } {
   const { settings, registry, clock, timers, health } = context;
-  const { self, rules, serving, overrides, capabilities } = parts;
+  const { self, rules, threads, overrides, capabilities } = parts;
   const store = storeStatus(context);
   const sampler = new RateSampler({
     onLook: () => void store(),
     registry,
     clock,
     timers,
-    takeLatencies: async () => (await serving.operate({ order: 'take-latencies' })) as TakenLatencies[],
+    takeLatencies: () => threads.reach('takeLatencies', undefined),
     domains: () => rules.table?.domainNames() ?? [],
   });
   const startedAt = new Date(clock.nowMs()).toISOString();

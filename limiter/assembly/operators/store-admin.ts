@@ -2,11 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../../process/files/package-file.ts';
 import { Heartbeats, type LimiterName } from '../../operate/heartbeats.ts';
-import { CounterResets } from '../../operate/resets.ts';
+import { CounterResets, type CounterResetsOptions } from '../../operate/resets.ts';
 import { MemcacheStoreAdmin } from '../../operate/store-admin/memcache-store-admin.ts';
 import { MemoryStoreAdmin } from '../../operate/store-admin/memory-store-admin.ts';
 import type { StoreAdmin } from '../../operate/store-admin/store-admin.ts';
-import type { ThreadCommand } from '../../operate/thread-commands.ts';
 import { StatsRegistry } from '../../stats/registry/stats-registry.ts';
 import type { ResolveSrv } from '../../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../../stores/memory/memory-store.ts';
@@ -28,14 +27,14 @@ export interface LimiterPeers {
   close(): Promise<void>;
 }
 
-/** `operate` reaches every serving thread. */
+/** `forget` reaches every serving thread. */
 export function openPeers(
   { clock, timers }: LimiterContext,
   {
     storeAdmin,
     self,
-    operate,
-  }: { storeAdmin: StoreAdmin; self: LimiterName; operate(order: ThreadCommand): Promise<unknown> },
+    forget,
+  }: { storeAdmin: StoreAdmin; self: LimiterName; forget: CounterResetsOptions['forget'] },
 ): LimiterPeers {
   const heartbeats = new Heartbeats({
     storeAdmin,
@@ -47,7 +46,7 @@ export function openPeers(
     storeAdmin,
     heartbeats,
     self,
-    operate,
+    forget,
     newId: randomUUID,
     clock,
     timers,

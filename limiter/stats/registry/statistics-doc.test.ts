@@ -9,11 +9,11 @@ import {
   documentedTags,
 } from '../../../test/support/documented-statistics.ts';
 import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
+import { createForwardAuthStats, registerProfilesFile } from '../../forward-auth/stats.ts';
 import { registerLeaseStats } from '../../leases/threads.ts';
 import { registerOverrideStats } from '../../overrides/threads.ts';
 import { QuotaStats } from '../../quota-service/quota-stats.ts';
 import { createGrpcCallStats } from './call-stats.ts';
-import { createForwardAuthStats, registerProfilesFile } from './forward-auth-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { registerHealthStats } from './limiter-stats.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';

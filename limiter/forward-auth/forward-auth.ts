@@ -3,24 +3,28 @@
  * nginx's auth_request, Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and similar clients.
  */
 import type { IncomingMessage } from 'node:http';
-import { GrpcCode, type GrpcStatus, Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
+import {
+  type AdmittedCaller,
+  GrpcCode,
+  type GrpcStatus,
+  Right,
+  retryAfterSeconds,
+} from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { endAnswer, sendProblem } from '../../process/http/json-exchange.ts';
 import type { DescriptorMaker } from '../../rules/proxy/make-descriptors.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import { Code } from '../decide/messages.ts';
+import type { CallerRoute } from '../http/caller-route.ts';
+import { type HttpAsker, originOf, problemOf } from '../http/http-asker.ts';
+import type { DecideForHttp, HttpDecision } from '../http/http-decision.ts';
 import type { ExcessResponses } from '../service/over-without-limit.ts';
-import type { ForwardAnswer } from '../stats/registry/forward-auth-stats.ts';
-import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
-import type { DecideForHttp, HttpDecision } from './http-decision.ts';
+import type { ForwardAnswer } from './stats.ts';
 
-export const forwardAuthPath = '/v1/forward-auth/';
-
+const forwardAuthPath = '/v1/forward-auth/';
 /** `/v1/forward-auth/shop/a//b`: Envoy's ext_authz over HTTP appends the path of the client to the configured one. */
-export function hasPathOfClient(url: string): boolean {
-  return url.startsWith(forwardAuthPath) && url.includes('/', forwardAuthPath.length);
-}
+export const forwardAuthRoute = `${forwardAuthPath}{profile}`;
 
 /** A profile, and the function that makes its descriptors. */
 export interface ReadyProfile {
@@ -47,7 +51,8 @@ const longestRule = 200;
 /** The maximum number of profiles to list if a profile is missing. */
 const maxNamed = 20;
 
-export class ForwardAuth {
+export class ForwardAuth implements CallerRoute {
+  readonly right = Right.ASK;
   readonly #options: ForwardAuthOptions;
   #profiles: ReadonlyMap<string, ReadyProfile> | undefined = new Map();
 
@@ -63,9 +68,8 @@ export class ForwardAuth {
   /** Rejects with an `ApiProblem` if there is no such profile, or the caller may not use it. */
   async answer(call: HttpCall, asker: HttpAsker): Promise<void> {
     const { request, target } = call;
-    const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
-    const { profile, make } = this.#profileOf(name, call, asker);
-    if (asker.isExcess === true) return this.#answerExcess(call, profile);
+    const [name = '', ...rest] = pathBelow(target.path);
+    const { profile, make } = this.#profileOf(name, call, asker.caller);
     const { onAnswer, onMissingHeader, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
@@ -106,8 +110,8 @@ export class ForwardAuth {
     return sendProblem(call, new ApiProblem(refusedStatus, reason));
   }
 
-  /** Answers before the request is read. */
-  #answerExcess(call: HttpCall, profile: Profile): Promise<void> {
+  async answerExcess(call: HttpCall, caller: AdmittedCaller): Promise<void> {
+    const { profile } = this.#profileOf(pathBelow(call.target.path)[0]!, call, caller);
     if (this.#options.excess.code() === Code.OK) {
       this.#options.onAnswer('allowed');
       return endAnswer(call, 200, {});
@@ -120,7 +124,7 @@ export class ForwardAuth {
    * Returns a profile. If the caller may not use all profiles, an unknown name gets the same answer as a forbidden one. Otherwise the
    * answers would reveal names.
    */
-  #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
+  #profileOf(name: string, call: HttpCall, caller: AdmittedCaller | undefined): ReadyProfile {
     if (this.#profiles === undefined) {
       const reason = 'the profiles file cannot be used (PROFILES_FILE): see the log';
       throw this.#unknown(call, 503, reason);
@@ -167,6 +171,11 @@ export class ForwardAuth {
     onAnswer('failed_denied');
     throw new ApiProblem(503, 'the request cannot be decided, and onError of the profile denies it');
   }
+}
+
+/** The name of the profile, and the path of the client behind it. */
+function pathBelow(path: string): string[] {
+  return path.slice(forwardAuthPath.length).split('/');
 }
 
 /** The client's request line, which the proxy repeats, and its headers. */

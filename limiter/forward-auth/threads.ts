@@ -1,75 +1,63 @@
-/** PROFILES_FILE: the endpoints for proxies other than Envoy in each serving thread, and the file that configures them. */
+/** The profiles of proxies other than Envoy in each serving thread, and the file that configures them. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
-import { ForwardAuth, type ForwardAuthOptions } from '../http/forward-auth.ts';
-import * as lines from '../log/lines.ts';
-import type { ThreadCommand } from '../operate/thread-commands.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
-import { createForwardAuthStats, registerProfilesFile } from '../stats/registry/forward-auth-stats.ts';
-import type { LimiterContext } from './context.ts';
+import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
+import { ForwardAuth, forwardAuthRoute } from './forward-auth.ts';
+import * as lines from './lines.ts';
+import { type ForwardAuthSettings, rows } from './settings.ts';
+import { createForwardAuthStats, registerProfilesFile } from './stats.ts';
 
-interface OpenedForwardAuth {
-  answer: ForwardAuth['answer'];
+/** Messages to each serving thread. */
+interface ForwardAuthMessages {
+  /** Answers other proxies according to these profiles from now on; undefined: there is a file that cannot be used. */
   use(profiles: readonly Profile[] | undefined): Promise<void>;
 }
 
-export function openForwardAuth(
-  { clock, registry, log }: LimiterContext,
-  asked: Pick<ForwardAuthOptions, 'decide' | 'excess'>,
-): OpenedForwardAuth {
-  const stats = createForwardAuthStats(registry);
-  const missing = new LogThrottle<Omit<Parameters<typeof lines.headerMissing>[1], 'times'>>(
-    clock,
-    (one, times) => lines.headerMissing(log, { ...one, times }),
-  );
-  const unknown = new LogThrottle<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(
-    clock,
-    (one, times) => lines.profileUnknown(log, { ...one, times }),
-  );
-  const undecided = new LogThrottle<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
-    clock,
-    (one, times) => lines.forwardedUndecided(log, { ...one, times }),
-  );
-  const forwardAuth = new ForwardAuth({
-    ...asked,
-    onAnswer: stats.answered,
-    onMissingHeader: (one) => {
-      stats.missing(one.header);
-      missing.note(one, `${one.profile} ${one.header}`);
-    },
-    onUnknown: (one) => unknown.note(one),
-    onUndecided: (one) => undecided.note(one, one.profile),
-  });
-  return {
-    answer: (call, asker) => forwardAuth.answer(call, asker),
+export function thread(context: ThreadContext<ForwardAuthSettings>): ThreadPart {
+  const stats = createForwardAuthStats(context.registry);
+  const missing = throttledLine(context, lines.headerMissing);
+  const unknown = throttledLine(context, lines.profileUnknown);
+  const undecided = throttledLine(context, lines.forwardedUndecided);
+  let forwardAuth: ForwardAuth | undefined;
+  const messages: ForwardAuthMessages = {
     use: async (profiles) => {
       // This loads the library of regular expressions, which most limiters never need.
       const { descriptorMaker } = await import('../../rules/proxy/make-descriptors.ts');
-      forwardAuth.use(profiles?.map((profile) => ({ profile, make: descriptorMaker(profile) })));
+      forwardAuth?.use(profiles?.map((profile) => ({ profile, make: descriptorMaker(profile) })));
     },
   };
-}
-
-export interface FollowedProfiles {
-  /** Resolves when the first profiles are in force, or if there is no usable file. */
-  start(): Promise<void>;
-  close(): void;
+  return {
+    messages,
+    http: ({ decide, excess }) => {
+      forwardAuth = new ForwardAuth({
+        decide,
+        excess,
+        onAnswer: stats.answered,
+        onMissingHeader: (one) => {
+          stats.missing(one.header);
+          missing(one, `${one.profile} ${one.header}`);
+        },
+        onUnknown: unknown,
+        onUndecided: (one) => undecided(one, one.profile),
+      });
+      return new Map([[forwardAuthRoute, forwardAuth]]);
+    },
+  };
 }
 
 /** Chosen: a change is in force after this time, or twice that if a write may not be complete. */
 const lookMs = 1_000;
 
 /** Reads the file once it exists, and again whenever it changes. An unusable file is reported, and the last good one stays in force. */
-export function followProfiles(
-  { settings, registry, log, timers }: LimiterContext,
-  operate: (order: ThreadCommand) => Promise<unknown>,
-): FollowedProfiles {
+export function main(context: MainContext<ForwardAuthSettings>): MainPart {
+  const { settings, registry, log, timers } = context;
+  const threads = context.threads.of<ForwardAuthMessages>();
   const path = profilesPath(settings);
-  const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
+  const name = settings.profilesFile === '' ? path : `${rows.profilesFile.name}: ${path}`;
   let inForce: number | undefined;
   let wasLastRejected = false;
   /** The reason why the file could not be used at the last attempt, and the last problem that was reported. */
@@ -82,7 +70,7 @@ export function followProfiles(
     wasLastRejected: () => wasLastRejected,
   });
   const use = async (profiles: readonly Profile[]): Promise<void> => {
-    await operate({ order: 'use-profiles', profiles });
+    await threads.publish('use', profiles);
     inForce = profiles.length;
     stats.loaded();
     lines.profilesLoaded(log, { path, profiles: profiles.length }, wasLastRejected);
@@ -92,7 +80,7 @@ export function followProfiles(
     wasLastRejected = true;
     stats.refused();
     lines.profilesRejected(log, reason);
-    if (inForce === undefined) await operate({ order: 'use-profiles', profiles: undefined });
+    if (inForce === undefined) await threads.publish('use', undefined);
   };
   /** Returns whether the file is followed from now on. */
   const isFollowed = async (): Promise<boolean> => {
@@ -132,6 +120,7 @@ export function followProfiles(
     return false;
   };
   return {
+    // Resolves when the first profiles are in force, or if there is no usable file.
     start: async () => {
       if (isClosed || (await tryToFollow(true))) return;
       let isLooking = false;
@@ -153,7 +142,7 @@ export function followProfiles(
 }
 
 /** The file must not be among the rules, where it would be read as a rule file. */
-function profilesPath({ profilesFile, runtimeRoot, runtimeSubdirectory }: LimiterSettings): string {
+function profilesPath({ profilesFile, runtimeRoot, runtimeSubdirectory }: ForwardAuthSettings): string {
   return profilesFile === ''
     ? join(resolve(runtimeRoot), runtimeSubdirectory, 'profiles.yaml')
     : profilesFile;

@@ -1,5 +1,5 @@
 /** Statistics of `/v1/forward-auth`, and of the file with its profiles. */
-import type { StatsRegistry } from './stats-registry.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 
 /**
  * `undescribed`: allowed because the request gave no descriptor; `failed_allowed` and `failed_denied`: decided by the profile's
@@ -16,17 +16,10 @@ export const forwardAnswers = [
 ] as const;
 export type ForwardAnswer = (typeof forwardAnswers)[number];
 
-export function createForwardAuthStats(registry: StatsRegistry): {
-  answered(answer: ForwardAnswer): void;
-  missing(header: string): void;
-} {
-  const name = 'ratelimit.forward_auth.requests';
-  const slots = new Map(
-    forwardAnswers.map((answer) => [answer, registry.counter(name, [['answer', answer]])]),
-  );
+export function createForwardAuthStats(registry: StatsRegistry) {
   return {
-    answered: (answer) => registry.add(slots.get(answer) as number, 1),
-    missing: (header) =>
+    answered: registry.countingBy('ratelimit.forward_auth.requests', 'answer', forwardAnswers),
+    missing: (header: string) =>
       registry.add(registry.counter('ratelimit.forward_auth.headers_missing', [['header', header]]), 1),
   };
 }
@@ -35,10 +28,11 @@ export function createForwardAuthStats(registry: StatsRegistry): {
 export function registerProfilesFile(
   registry: StatsRegistry,
   file: { profiles(): number; wasLastRejected(): boolean },
-): { loaded(): void; refused(): void } {
+) {
   registry.gauge('ratelimit.profiles.entries', () => file.profiles());
   registry.gauge('ratelimit.profiles.load_failed', () => (file.wasLastRejected() ? 1 : 0));
-  const success = registry.counter('ratelimit.profiles.load_success');
-  const error = registry.counter('ratelimit.profiles.load_error');
-  return { loaded: () => registry.add(success, 1), refused: () => registry.add(error, 1) };
+  return {
+    loaded: registry.counting('ratelimit.profiles.load_success'),
+    refused: registry.counting('ratelimit.profiles.load_error'),
+  };
 }
