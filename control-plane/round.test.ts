@@ -11,7 +11,8 @@ import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
-import { unrestrictedOwners } from './reconcile/claims.ts';
+import type { LastAcceptedSpec } from './model/decision.ts';
+import { unrestrictedOwners } from './model/domain-owners.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
@@ -26,6 +27,7 @@ let world: World;
 /** Fields that decisions wait for. */
 let doubted: (doubts: ReadonlySet<string>) => void;
 let callOff: () => void;
+let leads: boolean;
 
 beforeEach(() => {
   timers = new ManualTimers();
@@ -33,6 +35,7 @@ beforeEach(() => {
   served = [];
   callOff = () => {};
   doubted = () => {};
+  leads = false;
   start();
 });
 
@@ -59,7 +62,7 @@ function learn(news: Partial<World>): void {
 function next(): void {
   callOff();
   callOff = () => {};
-  const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+  const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads };
   const { round: made, outcome } = decide(world, round, at);
   round = made;
   const { decided, doubts, waitMs } = outcome;
@@ -247,13 +250,13 @@ describe('decide', () => {
     learn({ isWatchCut: true });
     learn({ kept: new Map([['u1', { generation: 3, spec: configSpec({ domain: 'shop' }) }]]) });
     timers.advance(100);
-    expect(round.persisted.size).toBe(0);
+    expect(round.specs.persisted.size).toBe(0);
     objects = [shop(4, invalidSpec())];
     changed();
     learn({ isWatchCut: false });
     timers.advance(1_200);
     expect(served.at(-1)).toEqual(['shop']);
-    expect(round.persisted.get('u1')?.generation).toBe(3);
+    expect(round.specs.persisted.get('u1')?.generation).toBe(3);
   });
 
   it('leaves the last accepted rules in force', () => {
@@ -265,12 +268,12 @@ describe('decide', () => {
     changed();
     timers.advance(100);
     expect(served).toEqual([['shop'], ['shop']]);
-    expect(round.persisted.get('u1')?.generation).toBe(1);
+    expect(round.specs.persisted.get('u1')?.generation).toBe(1);
     objects = [];
     changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual([]);
-    expect(round.persisted.size).toBe(0);
+    expect(round.specs.persisted.size).toBe(0);
   });
 
   it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
@@ -313,7 +316,7 @@ describe('decide', () => {
     learn({ kept: new Map([...Object.entries(stored), ['u2', ofMail]]) });
     timers.advance(100);
     expect(served.slice(2)).toEqual([['two', 'one']]);
-    expect(round.persisted.get('u1')?.generation).toBe(2);
+    expect(round.specs.persisted.get('u1')?.generation).toBe(2);
   });
 
   describe('of an object that is in force by its status, at a generation whose spec is not stored', () => {
@@ -412,8 +415,8 @@ describe('decide', () => {
         expect(served.at(-1)).toEqual(['shop']);
         if (order === 'first') show(returned(noStatus));
         else store(new Map());
-        expect([served.at(-1), round.kept.size, round.persisted.size]).toEqual([[], 0, 0]);
-        expect(round.withdrawn.size).toBe(0);
+        expect([served.at(-1), round.specs.known.size, round.specs.persisted.size]).toEqual([[], 0, 0]);
+        expect(round.specs.withdrawn.size).toBe(0);
       },
     );
 
@@ -425,21 +428,21 @@ describe('decide', () => {
     ])('remembers the spec that is stored no longer if the object %s', (_, status) => {
       store(new Map());
       show(returned(status));
-      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
+      expect([served.at(-1), round.specs.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
     });
 
     it('remembers a spec that is newer than the stored one was', () => {
       show(shop(4, configSpec({ domain: 'newer' })));
       store(new Map());
       show({ ...shop(5, invalidSpec()), status: { ...noStatus, observedGeneration: 5 } });
-      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['newer'], 4]);
+      expect([served.at(-1), round.specs.persisted.get('u1')?.generation]).toEqual([['newer'], 4]);
     });
 
     it('remembers a spec that is stored again', () => {
       store(new Map());
       store(stored);
       show(returned(noStatus));
-      expect([served.at(-1), round.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
+      expect([served.at(-1), round.specs.persisted.get('u1')?.generation]).toEqual([['shop'], 2]);
     });
   });
 
@@ -463,9 +466,100 @@ describe('decide', () => {
         timers.advance(200);
       }
       expect(served).toEqual([['shop'], [], ...(isStored ? [] : [[]]), ['shop']]);
-      expect(round.persisted.get('u1')?.generation).toBe(2);
+      expect(round.specs.persisted.get('u1')?.generation).toBe(2);
     },
   );
+
+  describe('of an object whose fallback changed unseen', () => {
+    const plain = (requestsPerUnit: number) => configSpec({ domain: 'shop', requestsPerUnit });
+    const sliding = configSpec({ domain: 'shop', algorithm: 'SlidingWindow' });
+    const decided = { observedGeneration: 4, controllerName: 'ours', conditions: [] };
+    const first = { generation: 1, spec: plain(1) };
+    const show = (object: ConfigObject): void => {
+      objects = [object];
+      changed();
+      timers.advance(200);
+    };
+    const store = (...kept: LastAcceptedSpec[]): void => {
+      learn({ kept: new Map(kept.map((spec) => ['u1', spec])) });
+      timers.advance(200);
+    };
+    const fallback = () => round.decision?.outcomes.get('u1')?.served?.fallback?.generation;
+    const returned = (status: ConfigStatus | undefined = decided) => ({ ...shop(4, sliding), status });
+    beforeEach(() => {
+      start({ controllerName: 'ours' });
+      learn({ kept: new Map() });
+      show(shop(1, plain(1)));
+      show(shop(2, sliding));
+      store(first);
+      expect([fallback(), round.specs.persisted.get('u1')?.generation]).toEqual([1, 1]);
+    });
+
+    it.each(['last', 'first'])('serves the fallback of the others, which stored it %s', (order) => {
+      const stored = { generation: 3, spec: plain(3) };
+      if (order === 'first') store(stored);
+      show(returned());
+      if (order === 'last') store(stored);
+      expect([fallback(), round.specs.persisted.get('u1')?.generation]).toEqual([3, 3]);
+    });
+
+    it.each(['last', 'first'])('drops the fallback as others have, which deleted it %s', (order) => {
+      if (order === 'first') store();
+      show(returned());
+      if (order === 'last') store();
+      expect(fallback()).toBe(1);
+      timers.advance(5_000);
+      expect([fallback(), round.specs.persisted.size]).toEqual([undefined, 0]);
+      expect([round.specs.known.get('u1')?.generation, served.at(-1)]).toEqual([4, ['shop']]);
+    });
+
+    it.each<[string, ConfigStatus | undefined]>([
+      ['has no status', undefined],
+      ['is another control plane’s by its status', { ...decided, controllerName: 'theirs' }],
+      ['has a status of an earlier generation', { ...decided, observedGeneration: 3 }],
+    ])('retains the fallback that is no longer stored while the object %s', (_, status) => {
+      store();
+      show({ ...shop(4, sliding), status });
+      timers.advance(20_000);
+      expect(fallback()).toBe(1);
+      show(returned());
+      timers.advance(5_000);
+      expect(fallback()).toBeUndefined();
+    });
+
+    it('retains a fallback that is stored again soon', () => {
+      show(returned());
+      store();
+      timers.advance(4_000);
+      store(first);
+      timers.advance(20_000);
+      expect(fallback()).toBe(1);
+    });
+
+    it('retains a fallback that is newer than the one that is no longer stored', () => {
+      store();
+      show(shop(3, plain(3)));
+      show(returned());
+      timers.advance(20_000);
+      expect(fallback()).toBe(3);
+    });
+
+    it('retains the fallback of a leader, which stores it again', () => {
+      leads = true;
+      show(returned());
+      store();
+      timers.advance(20_000);
+      expect(fallback()).toBe(1);
+    });
+
+    it('has no fallback if another replica stored the same generation without one', () => {
+      show(returned());
+      show(shop(5, invalidSpec()));
+      expect(fallback()).toBe(1);
+      store({ generation: 4, spec: sliding });
+      expect([fallback(), round.specs.persisted.get('u1')?.fallback]).toEqual([undefined, undefined]);
+    });
+  });
 
   it('does not go back to what another replica kept longer ago', () => {
     learn({ kept: new Map() });
@@ -529,7 +623,7 @@ describe('decide', () => {
       outcomes: [...(made.decision?.outcomes ?? [])]
         .map(([uid, { accepted, served }]) => [uid, accepted, served?.generation, made.ledger.since(uid)])
         .sort(),
-      specs: [[...made.kept], [...made.persisted]],
+      specs: [[...made.specs.known], [...made.specs.persisted]],
       standing: made.limiters.fleet('default').of({ number: 1, ms: 0, needs: [] }),
     });
     const show = (...list: ConfigObject[]): Partial<World> => ({
@@ -574,9 +668,9 @@ describe('decide', () => {
     const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
     const kept = new Map([['u9', { generation: 2, spec: configSpec({ domain: 'two' }) }]]);
     const { round: joined } = decide({ ...world, kept }, round, at);
-    expect([[...round.joined], [...joined.joined]]).toEqual([[], ['u9']]);
+    expect([[...round.specs.joined], [...joined.specs.joined]]).toEqual([[], ['u9']]);
     const later = { ...at, monotonicMs: at.monotonicMs + 5 };
     const { round: decided } = decide({ ...world, kept }, joined, later);
-    expect([[...joined.joined], [...decided.joined]]).toEqual([['u9'], []]);
+    expect([[...joined.specs.joined], [...decided.specs.joined]]).toEqual([['u9'], []]);
   });
 });

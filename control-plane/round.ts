@@ -11,20 +11,12 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
+import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from './model/decision.ts';
 import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
-import { changedKeys, VersionedMap } from './model/versioned-map.ts';
-import { servedGeneration } from './reconcile/claims.ts';
-import {
-  acceptedSpecChanges,
-  type Decider,
-  newerAcceptedSpec,
-  noPolicy,
-  type ObjectPreview,
-  persistedSpec,
-  withUnknownSpec,
-} from './reconcile/decide.ts';
+import { changedKeys } from './model/versioned-map.ts';
+import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
+import { type Decider, noPolicy, type ObjectPreview } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import type { OverridePreview } from './reconcile/overrides.ts';
@@ -90,12 +82,7 @@ export interface Round {
   readonly decision: ClusterDecision | undefined;
   /** The reason why the first decision has not been made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
-  /** Specs by uid that stay in force: see `acceptedSpecChanges`. */
-  readonly kept: VersionedMap<LastAcceptedSpec>;
-  /** Stored specs by uid: see `persistedSpec`. */
-  readonly persisted: VersionedMap<StoredSpec>;
-  /** Uids of objects whose spec in `kept` was stored and no longer is. */
-  readonly withdrawn: ReadonlySet<string>;
+  readonly specs: AcceptedSpecs;
   /** Whether the objects may be older than those of the API server. */
   readonly isCutOff: boolean;
   /** The numbers of snapshots. */
@@ -104,8 +91,6 @@ export interface Round {
   readonly limiters: LimiterView;
   readonly memory: Memory;
   readonly rhythms: Rhythms;
-  /** Uids of stored specs that came from other processes since the last decision. */
-  readonly joined: ReadonlySet<string>;
   /** The time, on the monotonic clock, at which objects that are reachable again are certainly up to date. */
   readonly caughtUpMs: number | undefined;
   /** The time, on the monotonic clock, until which the first decision waits for specs that other replicas may know. */
@@ -145,9 +130,7 @@ export function firstRound(options: RoundOptions): Round {
     world: unknownWorld,
     decision: undefined,
     unread: [],
-    kept: VersionedMap.of(),
-    persisted: VersionedMap.of(),
-    withdrawn: new Set(),
+    specs: AcceptedSpecs.none,
     isCutOff: false,
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
@@ -157,7 +140,6 @@ export function firstRound(options: RoundOptions): Round {
       statuses: Rhythm.of(statusRhythm),
       fleets: Rhythm.of(fleetRhythm),
     },
-    joined: new Set(),
     caughtUpMs: undefined,
     patienceEndsMs: undefined,
     leadsSinceMs: undefined,
@@ -170,7 +152,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
   followCut(next, last.world, at, outcome);
-  if (world.kept !== last.world.kept) followStore(next, last.world);
+  followStore(next, last.world, at);
   followLead(next, last.world, outcome);
   if (snapshotsMayDiffer(next, last.world, at)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
@@ -245,7 +227,7 @@ function followCut(
     next.caughtUpMs = undefined;
     next.isCutOff = false;
     // Because of old objects, this replica may have dropped a stored spec that others serve.
-    join(next, next.world.kept ?? []);
+    next.specs = next.specs.joinedWith(next.world.kept ?? [], next.decision?.outcomes);
     if (isKnown(next.world)) ask(next, 'snapshots', monotonicMs);
   }
 }
@@ -286,12 +268,10 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, memory, decision: last } = next;
   const { objects = new Map<string, ConfigObject>(), policy = noPolicy } = world;
-  join(
-    next,
-    [...(world.kept ?? [])].filter(([uid, { generation }]) => isBehind(next, uid, generation)),
-  );
+  const stored = world.kept ?? new Map<string, LastAcceptedSpec>();
+  next.specs = next.specs.joinedWithNewer(stored, last?.outcomes);
   for (;;) {
-    const decision = memory.decider.decide({ objects, kept: next.kept, policy, nowMs: at.wallMs });
+    const decision = memory.decider.decide({ objects, kept: next.specs.known, policy, nowMs: at.wallMs });
     const { doubts } = decision.newerFields ?? noNewerFields;
     // Objects that newer schemas may change are not decided yet.
     if (world.confirmed !== undefined && !doubts.isSubsetOf(world.confirmed)) {
@@ -300,96 +280,33 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     }
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
-    const uids = changed.union(next.joined);
-    const kept = acceptedSpecChanges(decision, next.kept, uids);
-    const surpassed = surpassedSpecs(next, decision, kept);
-    if (surpassed.length > 0) {
-      next.kept = next.kept.with(new Map(surpassed));
-      next.joined = next.joined.union(new Map(surpassed));
-      continue;
-    }
-    const forgotten = new Map(forgottenSpecs(next, decision).map((uid) => [uid, undefined]));
-    next.withdrawn = next.withdrawn.difference(kept).difference(forgotten);
-    if (forgotten.size > 0) {
-      next.kept = next.kept.with(forgotten);
-      continue;
-    }
-    next.joined = new Set();
-    next.kept = next.kept.with(kept);
+    const { specs, isFinal } = next.specs.after(decision, changed, { ...memory.options, stored });
+    next.specs = specs;
+    if (!isFinal) continue;
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
     next.decision = decision;
-    persist(next, uids);
     next.ledger = next.ledger.with(decision, at.wallMs);
     outcome.decided = { decision, last, changed };
     return;
   }
 }
 
-/** Joins the specs that other processes stored, and notes which are stored no longer. */
-function followStore(next: Draft, { kept: before = new Map() }: World): void {
+function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundState): void {
+  const { outcomes = new Map<string, ObjectOutcome>() } = next.decision ?? {};
+  const { controllerName } = next.memory.options;
   const stored = next.world.kept ?? new Map<string, LastAcceptedSpec>();
-  const deleted = new Set<string>();
-  for (const [uid, { generation }] of before)
-    if (!stored.has(uid) && next.kept.get(uid)?.generation === generation) deleted.add(uid);
-  next.withdrawn = next.withdrawn.union(deleted).difference(stored);
-  join(next, stored);
-}
-
-/** Joins the specs that other processes stored. */
-function join(next: Draft, stored: Iterable<readonly [uid: string, spec: LastAcceptedSpec]>): void {
-  const specs = new Map([...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(next.kept.get(uid), spec)]));
-  next.kept = next.kept.with(specs);
-  persist(next, specs.keys());
-  next.joined = next.joined.union(specs);
-}
-
-function persist(next: Draft, uids: Iterable<string>): void {
-  const changed = new Map<string, StoredSpec | undefined>();
-  for (const uid of uids)
-    changed.set(uid, persistedSpec(next.decision?.outcomes.get(uid), next.kept.get(uid)));
-  next.persisted = next.persisted.with(changed);
-}
-
-/**
- * Returns whether the object was read earlier than the stored spec. A decision that knew the generation has dropped its spec for good.
- */
-function isBehind({ decision, kept }: Draft, uid: string, generation: number): boolean {
-  const known = kept.get(uid);
-  const newest = known?.generation ?? decision?.outcomes.get(uid)?.object.generation ?? 0;
-  return newest < generation;
-}
-
-/**
- * Returns stored specs that replace one of this replica. A replica that sees an object before the specs that others stored for it
- * may accept a generation that others reject. Once that generation is not served, the stored spec is in force. Otherwise, this
- * replica alone would serve nothing.
- */
-function surpassedSpecs(
-  { world, kept }: Draft,
-  { outcomes }: ClusterDecision,
-  changed: ReadonlyMap<string, LastAcceptedSpec | undefined>,
-): [uid: string, stored: LastAcceptedSpec][] {
-  return [...changed].flatMap(([uid, spec]) => {
-    const stored = world.kept?.get(uid);
-    if (spec !== undefined || stored === undefined || !outcomes.has(uid)) return [];
-    return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
+  if (next.world.kept !== before.kept)
+    next.specs = next.specs.following(
+      { before: before.kept ?? new Map(), stored },
+      { monotonicMs, outcomes },
+    );
+  const { known } = next.specs;
+  next.specs = next.specs.withoutWithdrawn(outcomes, {
+    monotonicMs,
+    isSure: !leads && !next.isCutOff,
+    controllerName,
   });
-}
-
-/**
- * Returns the uids of objects whose spec in force the other replicas have dropped, because the object did not belong to this control plane
- * for a while. A replica that was paused does not notice that. A leader has then deleted the stored spec, and its status of the current
- * generation says that nothing is served. A spec that was never stored remains, because this replica may be the only one that knows it.
- */
-function forgottenSpecs({ withdrawn, memory }: Draft, { outcomes }: ClusterDecision): string[] {
-  const { controllerName } = memory.options;
-  return [...withdrawn].filter((uid) => {
-    const { object, accepted } = outcomes.get(uid) ?? {};
-    if (object === undefined || accepted?.status) return false;
-    const { status, generation } = object;
-    const isDecided = status?.controllerName === controllerName && status?.observedGeneration === generation;
-    return isDecided && servedGeneration(status) === undefined;
-  });
+  if (next.specs.known !== known) ask(next, 'snapshots', monotonicMs);
 }
 
 /** Returns whether the decision is held back: limiters retain their rules, and a change of the files leads to a new attempt. */
@@ -412,7 +329,7 @@ function awaitsSpecs(
 ): boolean {
   if (next.patienceEndsMs !== undefined && monotonicMs >= next.patienceEndsMs) return false;
   const { controllerName } = next.memory.options;
-  const objects = withUnknownSpec(decision, next.kept, controllerName);
+  const objects = withUnknownSpec(decision, next.specs.known, controllerName);
   if (objects.length === 0) return false;
   if (next.patienceEndsMs === undefined) outcome.awaited = objects;
   next.patienceEndsMs ??= monotonicMs + unknownSpecPatienceMs;
@@ -420,10 +337,10 @@ function awaitsSpecs(
 }
 
 /** Before the first decision, no replica knows which specs may be deleted. */
-function share({ decision, persisted, isCutOff }: Draft, { leads }: RoundState, outcome: DraftOutcome): void {
+function share({ decision, specs, isCutOff }: Draft, { leads }: RoundState, outcome: DraftOutcome): void {
   if (decision === undefined) return;
   // Another replica may have older information than the leader.
-  outcome.shared.kept = leads || !isCutOff ? persisted : new Map();
+  outcome.shared.kept = leads || !isCutOff ? specs.persisted : new Map();
   if (leads && !isCutOff) outcome.shared.decision = decision;
 }
 
@@ -491,7 +408,9 @@ function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | und
   const none = Number.POSITIVE_INFINITY;
   const patience = round.decision === undefined ? round.patienceEndsMs : undefined;
   const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];
-  const byMonotonic = [...rhythms, round.caughtUpMs, patience].map((ms = none) => ms - monotonicMs);
+  const byMonotonic = [...rhythms, round.caughtUpMs, patience, round.specs.dueMs].map(
+    (ms = none) => ms - monotonicMs,
+  );
   const byWall = [round.decision?.dueMs, round.statusesDueMs].map((ms = none) => ms - wallMs);
   const wait = Math.min(...[...byMonotonic, ...byWall].filter((ms) => ms > 0));
   return wait === none ? undefined : Math.min(Math.ceil(wait), longestWaitMs);

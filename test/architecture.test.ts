@@ -223,7 +223,7 @@ const allowed: Record<string, string[]> = {
     'rules/language',
   ],
   'control-plane/settings': [
-    'control-plane/reconcile',
+    'control-plane/model',
     'control-plane/source',
     'control-plane/webhooks',
     'control-plane/xds',

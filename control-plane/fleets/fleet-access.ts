@@ -3,9 +3,9 @@
  * rules. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { type FleetAccess, fleetDomainOwners } from '../model/domain-owners.ts';
 import type { FleetObject, FleetProblem } from '../model/fleet-object.ts';
 import { type NamespaceSelector, selectorValuesProblem } from '../model/object-models.ts';
-import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
 /** The cluster's namespaces, as far as they are known. */

@@ -10,6 +10,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient, isWatchRejected } from '../kubernetes/api-error.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
+import type { FleetAccesses } from '../model/domain-owners.ts';
 import type {
   Endpoint,
   FleetExpectation,
@@ -19,7 +20,6 @@ import type {
   FollowedFleet,
 } from '../model/fleet-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
-import type { FleetAccesses } from '../reconcile/claims.ts';
 import { Pump } from '../replicas/pump.ts';
 import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';

@@ -4,7 +4,7 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import { unrestrictedOwners } from '../reconcile/claims.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 import { noPolicy } from '../reconcile/decide.ts';
 import { overrideRoutes } from './override-routes.ts';
 

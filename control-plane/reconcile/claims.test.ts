@@ -10,7 +10,7 @@ import {
   fleetDomainOwners,
   parseDomainOwners,
   unrestrictedOwners,
-} from './claims.ts';
+} from '../model/domain-owners.ts';
 import { type DeciderOptions, noPolicy, type Policy } from './decide.ts';
 
 const options: DeciderOptions = { mergeDomains: false, domainOwners: unrestrictedOwners };

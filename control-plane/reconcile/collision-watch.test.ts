@@ -5,9 +5,9 @@ import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
-import { unrestrictedOwners } from './claims.ts';
 import { CollisionWatch } from './collision-watch.ts';
 import { type CollisionSearch, collisionsOf, encodedObjects, searchInThread } from './counter-collisions.ts';
 

@@ -8,13 +8,13 @@ import { validateSources } from '../../test/support/rule-builder.ts';
 import { nextLastAccepted, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec } from '../model/decision.ts';
+import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
+import { neededCapabilities } from '../model/needed-capabilities.ts';
 import { snapshotFor } from '../model/served-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
-import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';
 import { FleetRollout } from './fleet-rollout.ts';
-import { neededCapabilities } from './needed-capabilities.ts';
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 

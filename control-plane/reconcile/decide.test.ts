@@ -5,10 +5,10 @@ import { configObject, configSpec, invalidSpec } from '../../test/support/config
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { neededFor, snapshotFor } from '../model/served-rules.ts';
-import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
-import { type DeciderOptions, newerAcceptedSpec, noPolicy } from './decide.ts';
+import { type DeciderOptions, noPolicy } from './decide.ts';
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 
@@ -550,33 +550,5 @@ describe('limiters that do not support all rules', () => {
     const second = decider.decideAll([b, a], new Map());
     expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
     expect(second.outcomes.get(a.uid)).toBe(first.outcomes.get(a.uid));
-  });
-});
-
-describe('newerAcceptedSpec', () => {
-  const old = { generation: 1, spec: 'one' };
-  it.each([
-    ['takes what is newer', { generation: 2, spec: 'two' }, { generation: 3, spec: 'three' }, undefined],
-    [
-      'takes what limiters keep that know less',
-      { generation: 2, spec: 'two' },
-      old,
-      { generation: 2, spec: 'two', fallback: old },
-    ],
-    [
-      'takes it of two as well',
-      { generation: 3, spec: 'three' },
-      { generation: 2, spec: 'two', fallback: old },
-      { generation: 3, spec: 'three', fallback: old },
-    ],
-    [
-      'knows better than what was stored before',
-      { generation: 3, spec: 'three', fallback: { generation: 2, spec: 'two' } },
-      old,
-      { generation: 3, spec: 'three', fallback: { generation: 2, spec: 'two' } },
-    ],
-  ])('%s', (_, known, stored, joined: LastAcceptedSpec = stored) => {
-    expect(newerAcceptedSpec(known, stored)).toEqual(joined);
-    expect(newerAcceptedSpec(undefined, stored)).toBe(stored);
   });
 });

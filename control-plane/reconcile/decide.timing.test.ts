@@ -3,7 +3,7 @@ import { configObject } from '../../test/support/config-object-builder.ts';
 import { machineSlowness } from '../../test/support/machine-slowness.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import { unrestrictedOwners } from './claims.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 
 function object(index: number, generation: number): ConfigObject {
   const descriptors = Array.from({ length: 20 }, (_, rule) => ({

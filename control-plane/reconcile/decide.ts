@@ -4,7 +4,7 @@
  * compute again, and returns the same values for unchanged inputs.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import {
   type ClusterDecision,
   type DomainRecords,
@@ -12,22 +12,20 @@ import {
   type LastAcceptedSpec,
   type ObjectOutcome,
   type ServedConfig,
-  type SpecGeneration,
-  type StoredSpec,
 } from '../model/decision.ts';
+import type { FleetAccesses } from '../model/domain-owners.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
+import { isSameValue } from './accepted-specs.ts';
 import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf, fieldsOf } from './candidates.ts';
 import {
   type ClaimConflict,
   type ClaimList,
   ClaimResolver,
   type DomainClaim,
-  type FleetAccesses,
   type HeldDomain,
   isServed,
-  servedGeneration,
 } from './claims.ts';
 import { timeText } from './conditions.ts';
 import { type FieldsOfObject, isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
@@ -68,79 +66,6 @@ function conflictText(place: string, clash: ClaimConflict | HeldDomain): string 
 export interface DeciderOptions extends CandidateOptions {
   /** The value of OVERRIDES_MAX_SECONDS. Missing if there is no bound. */
   overridesMaxSeconds?: number;
-}
-
-function isSameValue(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
-  return a?.generation === b?.generation && a?.spec === b?.spec;
-}
-
-/**
- * Returns, by uid, the specs that stay in force if an object's next spec is rejected, if they differ from `kept`. A spec that is neither
- * accepted nor served is removed.
- */
-export function acceptedSpecChanges(
-  { outcomes }: ClusterDecision,
-  kept: ReadonlyMap<string, LastAcceptedSpec>,
-  /** The objects whose outcome or stored spec has changed since the last call. */
-  uids: Iterable<string>,
-): Map<string, LastAcceptedSpec | undefined> {
-  const changed = new Map<string, LastAcceptedSpec | undefined>();
-  for (const uid of uids) {
-    const before = kept.get(uid);
-    const outcome = outcomes.get(uid);
-    const next = outcome && acceptedAfter(outcome, before);
-    if (next !== before) changed.set(uid, next);
-  }
-  return changed;
-}
-
-function acceptedAfter(
-  { object, accepted, served }: ObjectOutcome,
-  before: LastAcceptedSpec | undefined,
-): LastAcceptedSpec | undefined {
-  if (!accepted.status) return served === undefined || served.without !== undefined ? undefined : before;
-  const { generation } = object;
-  const { fallback, spec } = served!;
-  const next = { generation, spec, fallback };
-  return before && isSameValue(before, next) && isSameValue(before.fallback, fallback) ? before : next;
-}
-
-/** Joins the known specs of an object with those that another process stored. */
-export function newerAcceptedSpec(
-  known: LastAcceptedSpec | undefined,
-  stored: LastAcceptedSpec,
-): LastAcceptedSpec {
-  if (known === undefined || known.generation < stored.generation) return stored;
-  const { generation, spec } = stored.fallback ?? stored;
-  const isNews = known.fallback === undefined && generation < known.generation;
-  return isNews ? { ...known, fallback: { generation, spec } } : known;
-}
-
-/** Returns the keys of objects that are in force according to their statuses, at an older generation whose spec is unknown. */
-export function withUnknownSpec(
-  { outcomes }: ClusterDecision,
-  kept: ReadonlyMap<string, LastAcceptedSpec>,
-  controllerName: string | undefined,
-): string[] {
-  return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
-    if (accepted.status || served !== undefined || kept.has(object.uid)) return [];
-    const { status, generation } = object;
-    const inForce = isOfOther(status, controllerName) ? undefined : servedGeneration(status);
-    return inForce === undefined || inForce >= generation ? [] : [objectKey(object)];
-  });
-}
-
-/** Returns the spec that some or all limiters get in place of a newer one. Only such specs must outlive the process. */
-export function persistedSpec(
-  outcome: ObjectOutcome | undefined,
-  kept: LastAcceptedSpec | undefined,
-): StoredSpec | undefined {
-  if (outcome?.served === undefined) return undefined;
-  const { accepted, served, object } = outcome;
-  const { namespace, name } = object;
-  if (!accepted.status) return kept && { ...kept, namespace, name };
-  const { fallback } = served;
-  return fallback && { generation: fallback.generation, spec: fallback.spec, namespace, name };
 }
 
 /** The facts other than the objects. */

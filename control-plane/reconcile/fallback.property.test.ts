@@ -12,8 +12,8 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 import { snapshotFor } from '../model/served-rules.ts';
-import { unrestrictedOwners } from './claims.ts';
 import { readingOf } from './spec-reading.ts';
 
 /** Each limiter supports all that the one before it supports, as neighboring versions do. */

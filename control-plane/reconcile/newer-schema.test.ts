@@ -3,8 +3,8 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import { type FleetAccess, unrestrictedOwners } from '../model/domain-owners.ts';
 import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
-import { type FleetAccess, unrestrictedOwners } from './claims.ts';
 import { noPolicy, type Policy } from './decide.ts';
 import { sortFields } from './newer-schema.ts';
 

@@ -6,9 +6,9 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { snapshotFor } from '../model/served-rules.ts';
-import { parseDomainOwners, unrestrictedOwners } from './claims.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);

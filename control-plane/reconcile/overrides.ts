@@ -25,10 +25,10 @@ import {
   type SpecGeneration,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import { neededForOverride } from '../model/needed-capabilities.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { isEndReason } from '../model/reasons.ts';
 import { endTimeText, joinedWithin, shortened } from './conditions.ts';
-import { neededForOverride } from './needed-capabilities.ts';
 import {
   isInDoubt,
   newerFields,

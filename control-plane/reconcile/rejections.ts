@@ -1,8 +1,8 @@
 /** The reasons why objects are not accepted, in words for their owners. */
 import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import type { Acceptance, ClusterDecision } from '../model/decision.ts';
+import { type DomainOwners, type FleetAccesses, isOwner } from '../model/domain-owners.ts';
 import { isUnreadReason, type RejectionReason } from '../model/reasons.ts';
-import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
 import { shortened } from './conditions.ts';
 
 /** The reason why the newest spec is not accepted, in words for its owner. */

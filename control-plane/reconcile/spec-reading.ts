@@ -7,9 +7,9 @@ import { encodeResource } from '../../rules/reader/resource.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { UnreadSpec } from '../model/config-object.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import { neededCapabilities } from '../model/needed-capabilities.ts';
 import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { joinedWithin, shortened } from './conditions.ts';
-import { neededCapabilities } from './needed-capabilities.ts';
 import { type FieldPath, sortFields, unknownFieldRejection, withoutFields } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 

@@ -4,10 +4,10 @@ import { configObject, configSpec, configWrites } from '../../test/support/confi
 import { SeenLimiters } from '../../test/support/seen-limiters.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
-import { unrestrictedOwners } from './claims.ts';
 import { reconnectGraceMs } from './limiter-view.ts';
 import { StatusBoard } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';

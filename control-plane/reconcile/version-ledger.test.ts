@@ -5,7 +5,7 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
-import { unrestrictedOwners } from './claims.ts';
+import { unrestrictedOwners } from '../model/domain-owners.ts';
 import { VersionLedger } from './fleet-rollout.ts';
 
 /** The ledgers of one replica. */

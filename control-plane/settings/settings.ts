@@ -11,7 +11,7 @@ import {
   type SettingsResult,
   type SettingsSchema,
 } from '../../process/settings/settings-reader.ts';
-import { parseDomainOwners } from '../reconcile/claims.ts';
+import { parseDomainOwners } from '../model/domain-owners.ts';
 import { signingSecretProblem } from '../webhooks/signing-keys.ts';
 import { webhookUrlProblem } from '../webhooks/target-address.ts';
 import { kindOfClient } from '../xds/fleet-permissions.ts';

@@ -20,7 +20,7 @@ import { needing, type SettingNeed } from '../../process/settings/settings-needs
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { defaultClass } from '../../rules/language/kinds.ts';
 import { defaultOverridesMaxSeconds } from '../../rules/override.ts';
-import { domainOwnerships } from '../reconcile/claims.ts';
+import { domainOwnerships } from '../model/domain-owners.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';
 

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { parseDomainOwners } from '../../control-plane/reconcile/claims.ts';
+import { parseDomainOwners } from '../../control-plane/model/domain-owners.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import { chartFolder, renderChart, runHelm, type Values } from '../support/helm-chart.ts';

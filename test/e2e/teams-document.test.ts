@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
-import { parseDomainOwners } from '../../control-plane/reconcile/claims.ts';
+import { parseDomainOwners } from '../../control-plane/model/domain-owners.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { readDocument } from '../support/documents.ts';
 import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';

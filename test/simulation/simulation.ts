@@ -2,6 +2,7 @@
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
 import type { Condition } from '../../control-plane/model/config-object.ts';
+import { snapshotFor } from '../../control-plane/model/served-rules.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
 import {
@@ -9,6 +10,7 @@ import {
   adsPaths,
   type DiscoveryStream,
 } from '../../limiter/config-source/xds/ads-stream.ts';
+import { noCapabilities } from '../../rules/language/capabilities.ts';
 import { Random } from '../fuzz/random.ts';
 import { Oracle, type SeenLimiter, type SeenObject, unsettled } from '../truth/oracle.ts';
 import { MemoryCluster } from './memory-cluster.ts';
@@ -551,12 +553,18 @@ export class Simulation {
     return unsettled(sight, this.#former, this.objects.ownerOf);
   }
 
-  /** The same world and stored values: the same snapshots, whatever each process has in memory. */
+  /**
+   * The same world and stored values: the same snapshots, whatever each process has in memory. So are the rules for limiters that support
+   * no capability.
+   */
   #differences(): string[] {
     const [first, ...others] = this.replicas.map(({ podName, loop }) => ({
       podName,
       versions: [...(loop?.decision?.fleets.values() ?? [])]
-        .map(({ fleet, version }) => `${fleet} ${version}`)
+        .map((snapshot) => {
+          const fallback = snapshotFor(snapshot, noCapabilities);
+          return `${snapshot.fleet} ${snapshot.version}/${fallback.version}`;
+        })
         .sort()
         .join(', '),
     }));

@@ -1,13 +1,8 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from '../../control-plane/model/decision.ts';
 import { VersionedMap } from '../../control-plane/model/versioned-map.ts';
-import {
-  acceptedSpecChanges,
-  Decider,
-  noPolicy,
-  type Policy,
-  persistedSpec,
-} from '../../control-plane/reconcile/decide.ts';
+import { acceptedSpecChanges, persistedSpec } from '../../control-plane/reconcile/accepted-specs.ts';
+import { Decider, noPolicy, type Policy } from '../../control-plane/reconcile/decide.ts';
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;
 

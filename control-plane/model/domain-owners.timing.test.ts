@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { patternMatches } from '../../rules/model.ts';
 import { cpuMs } from '../../test/support/cpu-time.ts';
-import { parseDomainOwners } from './claims.ts';
+import { parseDomainOwners } from './domain-owners.ts';
 
 it.each(['#', '#-*', '*-#', '*-#-*', 'a*-#-*z'])(
   'many entries of the form %s need not be asked one by one',

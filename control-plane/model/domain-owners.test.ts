@@ -8,7 +8,7 @@ import {
   fleetDomainOwners,
   isOwner,
   parseDomainOwners,
-} from './claims.ts';
+} from './domain-owners.ts';
 
 function owners(text: string, ownership: DomainOwnership = 'open'): DomainOwners {
   const parsed = parseDomainOwners(text, ownership);
