@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { plainCounter } from '../stores/operation.ts';
 import { Allocator, tickMs } from './allocator.ts';
-import type { Assignment, AssignmentForm, PoolTerms, Share } from './terms.ts';
+import type { AssignmentForm, GrantedBucket, PoolTerms, Share } from './terms.ts';
 
 let nowMs: number;
 let allocator: Allocator;
@@ -29,12 +29,12 @@ function termsOf(requests: number, form: AssignmentForm = 'exact'): PoolTerms {
 
 interface Client {
   readonly share: Share;
-  readonly pushes: Assignment[];
+  readonly pushes: GrantedBucket[];
 }
 
 function open(terms: PoolTerms): Client {
-  const pushes: Assignment[] = [];
-  const holder = { weight: 1, push: (one: Assignment) => void pushes.push(one), count: () => {} };
+  const pushes: GrantedBucket[] = [];
+  const holder = { weight: 1, push: (one: GrantedBucket) => void pushes.push(one), count: () => {} };
   return { pushes, share: allocator.open('pool', terms, holder, nowMs) };
 }
 

@@ -391,7 +391,6 @@ export class Pool implements SharedPool {
   }
 
   #send(member: PoolClient, sent: Proposal, nowMs: number): void {
-    const { ttlSeconds } = this.#options;
     const untilMs = nowMs + this.#horizonMs;
     const bucket = sent === 'renew' ? member.grants.newest : sent;
     if (bucket === undefined) return;
@@ -400,10 +399,9 @@ export class Pool implements SharedPool {
       member.grants.send(sent, nowMs, untilMs);
       if (!this.rules.refills) member.count('assigned', sent.tokens);
     }
-    member.endsMs = nowMs + ttlSeconds * 1000;
+    member.endsMs = nowMs + this.#options.ttlSeconds * 1000;
     this.#keep(member);
     const { tokens, perFill, fillSeconds } = bucket;
-    const isFresh = sent !== 'renew' && sent.isFresh;
-    member.holder.push({ tokens, perFill, fillSeconds, ttlSeconds, isFresh });
+    member.holder.push({ tokens, perFill, fillSeconds, isFresh: sent !== 'renew' && sent.isFresh });
   }
 }

@@ -49,12 +49,6 @@ export interface GrantedBucket {
   readonly isFresh: boolean;
 }
 
-/** A message to be sent for one bucket. It replaces everything sent for the bucket before. */
-export interface Assignment extends GrantedBucket {
-  /** `assignment_time_to_live`. */
-  readonly ttlSeconds: number;
-}
-
 /** What happens to hits of a share: charged ahead, used, denied, given back, and reported beyond what could have been used. */
 export const hitKinds = ['assigned', 'used', 'denied', 'returned', 'overReported'] as const;
 export type HitKind = (typeof hitKinds)[number];
@@ -63,8 +57,11 @@ export type HitKind = (typeof hitKinds)[number];
 export interface Holder {
   /** Above 0. Shares of clients that need more than they get are in proportion to it. */
   readonly weight: number;
-  /** Called once the assignment is charged: it counts as sent from now on. Not called after `close`. */
-  push(assignment: Assignment): void;
+  /**
+   * Called once the bucket is charged: it counts as sent from now on, with the TTL of the allocator, and replaces everything sent before.
+   * Not called after `close`.
+   */
+  push(bucket: GrantedBucket): void;
   /** Counts hits of the share in statistics. */
   count(kind: HitKind, hits: number): void;
 }

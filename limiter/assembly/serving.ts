@@ -132,6 +132,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
   });
   const decisions: Decisions = {
     ...{ store: counts, service, asked, wholeResponse, excess, decide, counting: countingOptions(settings) },
+    turns: connections.turns,
     allPass: settings.shadowMode,
     whyNoShares: storeLimits(settings).shares,
     useOverrides: (overrides) => {

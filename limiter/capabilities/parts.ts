@@ -7,6 +7,7 @@ import type { Health } from '../../process/grpc/health.ts';
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
@@ -148,6 +149,8 @@ export interface Decisions {
   /** Applies these overrides to decisions from now on. */
   useOverrides(overrides: readonly Override[]): void;
   readonly counting: CountingOptions;
+  /** The turns of the event loop in which callers are served. */
+  readonly turns: LoopTurns;
   /** Whether all requests pass, whatever the rules. */
   readonly allPass: boolean;
   /** Why the store supports no shares; undefined: it supports them. */

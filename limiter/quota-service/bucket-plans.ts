@@ -110,7 +110,7 @@ export class BucketPlans {
     if (enforced.length === 0) return { ...blanket('allow', plan.rule), counted: descriptor };
     const { whyNoShares } = this.#options;
     if (whyNoShares !== undefined) return this.#unassignable(plan.rule, whyNoShares);
-    const shared = enforced.map((limit) => new LimitToShare(limit, this.#options.counting));
+    const shared = enforced.map((limit) => limitToShare(limit, this.#options.counting));
     return {
       kind: 'assigned',
       pool: `${domain}\n${limits[0]!.counterStem}`,
@@ -140,30 +140,19 @@ function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): AssignmentFo
   return limits.some(({ hasBurst }) => hasBurst) ? 'refilling' : wanted;
 }
 
-class LimitToShare implements SharedLimit {
-  readonly counter: LimitPlan;
-  readonly requests: number;
-  readonly lengthSeconds: number;
-  readonly hasBurst: boolean;
-  readonly #options: WindowOptions;
-
-  constructor(plan: LimitPlan, options: WindowOptions) {
-    this.counter = plan;
-    this.requests = numbersOf(plan.limit).requests;
-    this.lengthSeconds = lengthOf(plan.limit);
-    this.hasBurst = algorithmOf(plan.limit).hasBurst;
-    this.#options = options;
-  }
-
-  windowAt(nowMs: number): ReturnType<SharedLimit['windowAt']> {
-    const { limit, isOwn, counterStem } = this.counter;
-    const nowSeconds = Math.floor(nowMs / 1000);
-    const window = counterWindow(limit, isOwn, nowSeconds, this.#options);
-    const { startSeconds, endSeconds, lifeSeconds } = window;
-    return {
-      key: counterKey(counterStem, window),
-      ...{ startSeconds, endSeconds },
-      ttlSeconds: lifeSeconds ?? endSeconds - nowSeconds,
-    };
-  }
+function limitToShare(counter: LimitPlan, options: WindowOptions): SharedLimit {
+  const { limit, isOwn, counterStem } = counter;
+  return {
+    counter,
+    requests: numbersOf(limit).requests,
+    lengthSeconds: lengthOf(limit),
+    hasBurst: algorithmOf(limit).hasBurst,
+    windowAt: (nowMs) => {
+      const nowSeconds = Math.floor(nowMs / 1000);
+      const window = counterWindow(limit, isOwn, nowSeconds, options);
+      const { startSeconds, endSeconds, lifeSeconds } = window;
+      const ttlSeconds = lifeSeconds ?? endSeconds - nowSeconds;
+      return { key: counterKey(counterStem, window), startSeconds, endSeconds, ttlSeconds };
+    },
+  };
 }

@@ -2,10 +2,10 @@
  * The two messages of `StreamRateLimitQuotas` on the wire. Reading is bounded while it goes on, because a message of a few megabytes
  * has room for a million buckets. Field meanings: the proto files.
  */
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Entry } from '../../rules/model.ts';
-import type { Assignment } from '../allocate/terms.ts';
+import type { GrantedBucket } from '../allocate/terms.ts';
 import { WireReader } from '../decide/wire-reader.ts';
+import { WireWriter } from '../decide/wire-writer.ts';
 
 export const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas';
 
@@ -23,6 +23,7 @@ export const longestIdBytes = 8_192;
 export const longestAnsweredBytes = 65_536;
 
 const reader = new WireReader();
+const writer = new WireWriter();
 
 /**
  * The reports of one message, which are read one at a time. It keeps the bytes. Throws a `DecodeError` for bytes that are no such
@@ -114,129 +115,65 @@ function byKey(entries: ReadonlyMap<string, string>): Entry[] {
   return all.length > 1 ? all.sort((a, b) => (a.key < b.key ? -1 : 1)) : all;
 }
 
-/** Returns the id of entries, as `entriesOf` reads it. It may differ from the bytes of the message that they were read from. */
-export function idOf(entries: readonly Entry[]): Uint8Array {
-  const writer = new BinaryWriter();
-  for (const { key, value } of entries) {
-    writer.tag(1, WireType.LengthDelimited).fork();
-    writer.tag(1, WireType.LengthDelimited).string(key);
-    writer.tag(2, WireType.LengthDelimited).string(value).join();
-  }
-  return writer.finish();
-}
-
-/** Returns the id of entries as text, one character per byte. */
+/**
+ * Returns the id of entries as text, one character per byte. It may differ from the bytes of the message that the entries were read from.
+ */
 export function textOf(entries: readonly Entry[]): string {
-  return latin1Slice.call(idOf(entries));
+  writer.begin();
+  writeId(entries);
+  return latin1Slice.call(writer.finish());
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** An instruction to a client about a bucket. An assignment has the allocator's terms. */
-export type QuotaOrder =
-  | { readonly kind: 'allow' | 'deny'; readonly ttlSeconds: number }
-  | { readonly kind: 'assign'; readonly assignment: Assignment }
-  | { readonly kind: 'abandon' };
-
-/** Chosen: room for one or two buckets. */
-const firstRoomBytes = 256;
-/** More bytes than an assignment takes, with all tags and lengths around it, including those of its bucket's id. */
-const maxAroundIdBytes = 64;
-
-/**
- * Writes one response. Clients execute the actions of a bucket in their order. There are thousands of buckets per second, so it
- * writes bytes and creates no objects. The length of each message within an assignment is one byte.
- */
-export class QuotaResponseWriter {
-  #bytes = noBytes;
-  #end = 0;
-  /** The size of the last response: the next one is likely as long. */
-  #room = firstRoomBytes;
-
-  get isEmpty(): boolean {
-    return this.#end === 0;
-  }
-
-  /** Adds an action. `id`: its bytes, one character each. */
-  add(id: string, order: QuotaOrder): void {
-    if (order.kind === 'abandon') this.#action(id, 0x1a, 0);
-    else if (order.kind !== 'assign') this.#blanket(id, blanketRules[order.kind], order.ttlSeconds);
-    else {
-      const { tokens, perFill, fillSeconds, ttlSeconds, isFresh } = order.assignment;
-      // The limiter never sends a bucket without tokens: the next one would begin without a number of them.
-      if (isFresh || tokens === 0) this.#blanket(id, blanketRules.deny, ttlSeconds);
-      if (tokens > 0) {
-        const [fills, interval] = [1 + varintBytes(perFill), 1 + varintBytes(fillSeconds)];
-        const bucketBytes = 1 + varintBytes(tokens) + 2 + fills + 2 + interval;
-        this.#assignment(id, ttlSeconds, 2 + bucketBytes);
-        this.#message(0x1a, bucketBytes);
-        this.#number(0x08, tokens);
-        this.#message(0x12, fills);
-        this.#number(0x08, perFill);
-        this.#message(0x1a, interval);
-        this.#number(0x08, fillSeconds);
-      }
-    }
-  }
-
-  /** Returns the response. The next one begins empty. */
-  finish(): Uint8Array {
-    const bytes = this.#bytes.subarray(0, this.#end);
-    this.#bytes = noBytes;
-    this.#room = Math.max(firstRoomBytes, this.#end);
-    this.#end = 0;
-    return bytes;
-  }
-
-  #blanket(id: string, rule: number, ttlSeconds: number): void {
-    this.#assignment(id, ttlSeconds, 2);
-    this.#number(0x08, rule);
-  }
-
-  /** Writes a QuotaAssignmentAction, up to the content of its RateLimitStrategy, which has `strategyBytes`. */
-  #assignment(id: string, ttlSeconds: number, strategyBytes: number): void {
-    const ttlBytes = 1 + varintBytes(ttlSeconds);
-    this.#action(id, 0x12, 2 + ttlBytes + 2 + strategyBytes);
-    this.#message(0x12, ttlBytes);
-    this.#number(0x08, ttlSeconds);
-    this.#message(0x1a, strategyBytes);
-  }
-
-  /** Writes a BucketAction, up to the content of its second field. */
-  #action(id: string, tag: number, length: number): void {
-    const bytes = 1 + varintBytes(id.length) + id.length + 2 + length;
-    const needed = this.#end + id.length + maxAroundIdBytes;
-    if (needed > this.#bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(this.#room, 2 * needed));
-      larger.set(this.#bytes.subarray(0, this.#end));
-      this.#bytes = larger;
-    }
-    this.#number(0x0a, bytes);
-    this.#number(0x0a, id.length);
-    this.#end += this.#bytes.write(id, this.#end, 'latin1');
-    this.#message(tag, length);
-  }
-
-  #message(tag: number, length: number): void {
-    this.#bytes[this.#end++] = tag;
-    this.#bytes[this.#end++] = length;
-  }
-
-  #number(tag: number, value: number): void {
-    this.#bytes[this.#end++] = tag;
-    let rest = value;
-    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#bytes[this.#end++] = (rest % 0x80) | 0x80;
-    this.#bytes[this.#end++] = rest;
-  }
+/** An instruction to a client about the bucket with these entries. */
+export interface QuotaOrder {
+  readonly entries: readonly Entry[];
+  /** What the client does with requests from now on, or `abandon`: it forgets the bucket. */
+  readonly strategy: 'allow' | 'deny' | 'abandon' | Omit<GrantedBucket, 'isFresh'>;
 }
 
-const noBytes = Buffer.alloc(0);
+/** Returns one response. Clients execute the actions of a bucket in their order. */
+export function responseOf(orders: readonly QuotaOrder[], ttlSeconds: number): Uint8Array {
+  writer.begin();
+  // What is last in the message is written first.
+  for (let n = orders.length - 1; n >= 0; n -= 1) writeAction(orders[n]!, ttlSeconds);
+  return writer.finish();
+}
 
-/** The values of RateLimitStrategy.BlanketRule. */
-const blanketRules = { allow: 0, deny: 1 } as const;
+/** Writes a BucketAction. All messages in it that contain the strategy end with it. */
+function writeAction({ entries, strategy }: QuotaOrder, ttlSeconds: number): void {
+  const end = writer.mark();
+  if (typeof strategy === 'object') {
+    writeNumber(0x1a, strategy.fillSeconds);
+    writeNumber(0x12, strategy.perFill);
+    writer.varintField(0x08, strategy.tokens);
+    writer.messageField(0x1a, end);
+  } else if (strategy !== 'abandon') writer.varintField(0x08, strategy === 'allow' ? 0 : 1);
+  writer.messageField(0x1a, end);
+  if (strategy !== 'abandon') {
+    writeNumber(0x12, ttlSeconds);
+    writer.messageField(0x12, end);
+  }
+  const idEnd = writer.mark();
+  writeId(entries);
+  writer.messageField(0x0a, idEnd);
+  writer.messageField(0x0a, end);
+}
 
-function varintBytes(value: number): number {
-  let bytes = 1;
-  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes += 1;
-  return bytes;
+/** Writes a message whose first field is a number: a Duration in whole seconds, or a UInt32Value. */
+function writeNumber(tag: number, value: number): void {
+  const end = writer.mark();
+  writer.varintField(0x08, value);
+  writer.messageField(tag, end);
+}
+
+function writeId(entries: readonly Entry[]): void {
+  for (let n = entries.length - 1; n >= 0; n -= 1) {
+    const { key, value } = entries[n]!;
+    const end = writer.mark();
+    writer.stringField(0x12, value);
+    writer.stringField(0x0a, key);
+    writer.messageField(0x0a, end);
+  }
 }

@@ -7,6 +7,7 @@ import {
 } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
 import type { DuplexStream, GrpcStatus, MessageListener } from '../../process/grpc/handlers.ts';
 import { loggerOf } from '../../process/log/logger.ts';
+import { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Rule } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -15,8 +16,8 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import {
-  type Assignment,
   type ClientReport,
+  type GrantedBucket,
   type Holder,
   type PoolTerms,
   type Share,
@@ -90,8 +91,8 @@ class PlayedAllocator implements Allocating {
 const nameOf = (pool: string): string => pool.replace('\n', ' ');
 const termsText = ({ form, limits }: PoolTerms): string =>
   `${form} ${limits.map(({ requests, lengthSeconds }) => `${requests}/${lengthSeconds}`).join('+')}`;
-const grantOf = (tokens: number): Assignment => ({
-  ...{ tokens, perFill: 1, fillSeconds: 3600, ttlSeconds: 15, isFresh: true },
+const grantOf = (tokens: number): GrantedBucket => ({
+  ...{ tokens, perFill: 1, fillSeconds: 3600, isFresh: true },
 });
 
 type Reports = Record<string, [allowed: number | bigint, denied: number | bigint]>;
@@ -214,8 +215,9 @@ function serve(rules: Rule[], { bounds, ...parts }: Parts = {}): QuotaService {
     ...{ stats: registry, clock, counting: plainCounting },
     ...{ noRule: 'allow', unassignable: 'deny', allPass: false, whyNoShares: undefined, ...parts },
   });
+  const turns = new LoopTurns({ clock, later: setImmediate });
   const service = new QuotaService({
-    ...{ plans, allocator, clock, stats, ttlSeconds: 15, idleReports: 3, silenceMs: 30_000 },
+    ...{ plans, allocator, clock, turns, stats, ttlSeconds: 15, idleReports: 3, silenceMs: 30_000 },
     bounds: { ofStream: 100, ofCaller: 100, inAll: 100, idBytes: 1e9, streams: 2, ...bounds },
     weightOf: () => 1,
     count: (domain, entries, hits) =>
@@ -247,6 +249,8 @@ describe('buckets', () => {
     expect(await client.taken()).toEqual(['x deny', 'x 5']);
     allocator.shares[0]!.holder.push({ ...grantOf(5), isFresh: false });
     expect(await client.taken()).toEqual(['x 5']);
+    allocator.shares[0]!.holder.push({ ...grantOf(0), isFresh: false });
+    expect(await client.taken()).toEqual(['x deny']);
     expect(await client.report({ 'name=x': [4, 2] })).toEqual([]);
     expect(allocator.shares[0]!.used[1]).toEqual({ allowed: 4, denied: 2 });
     expect(registry.valueOf(registry.slotOfRule('d.name')! + 0)).toBe(7);

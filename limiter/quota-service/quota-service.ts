@@ -11,18 +11,23 @@ import { type AssignmentQuery, type FoundAssignments, findAssignments } from './
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
 import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
-import { ReportTurns } from './report-turns.ts';
 
 /** Chosen: the number of buckets that one turn of the event loop forgets. */
 const bucketsOfTurn = 100;
 /** Chosen: the time that a tick takes of a turn. An answer on a new connection waits for several turns. */
 const turnMs = 0.5;
+/** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
+const maxWaitingBytes = 20_000_000;
 /** Chosen: orders wait no longer than this for further ones of the same tick. */
 const heldMs = 50;
 
 const status = {
   noRules: { code: GrpcCode.UNAVAILABLE, message: 'no rate limit configuration loaded' },
   stopping: { code: GrpcCode.UNAVAILABLE, message: 'this limiter is shutting down' },
+  tooFast: {
+    code: GrpcCode.RESOURCE_EXHAUSTED,
+    message: 'reports arrive faster than this limiter can process them',
+  },
   tooManyStreams: { code: GrpcCode.RESOURCE_EXHAUSTED, message: 'too many streams (RLQS_MAX_STREAMS)' },
   silent: { code: GrpcCode.DEADLINE_EXCEEDED, message: 'no report arrived in time (RLQS_SILENCE)' },
 } satisfies Record<string, GrpcStatus>;
@@ -31,10 +36,11 @@ const deaf: MessageListener = { onMessage: () => {}, onEnd: () => {} };
 
 export class QuotaService implements StreamHost {
   readonly options: QuotaServiceOptions;
-  readonly turns: ReportTurns;
   readonly ids: BucketIds;
   readonly #streams = new FairQueue<QuotaStream>();
   #epoch = 0;
+  /** The bytes of messages that wait in all streams. */
+  #waitingBytes = 0;
   /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
   #isTicking = false;
@@ -49,7 +55,6 @@ export class QuotaService implements StreamHost {
 
   constructor(options: QuotaServiceOptions) {
     this.options = options;
-    this.turns = new ReportTurns(options.clock);
     this.ids = new BucketIds(options.bounds);
     this.#lookedMs = options.clock.nowMs();
   }
@@ -130,6 +135,13 @@ export class QuotaService implements StreamHost {
     if (this.#isTicking && clock.monotonicMs() - this.#heldMs < heldMs) return;
     for (const stream of this.#held.splice(0)) stream.flush();
   };
+
+  wait(bytes: number): void {
+    this.#waitingBytes += bytes;
+    if (this.#waitingBytes <= maxWaitingBytes || bytes <= 0) return;
+    const most = [...this.#streams].reduce((max, one) => (one.waitingBytes > max.waitingBytes ? one : max));
+    most.refuse('reports', status.tooFast);
+  }
 
   flushSoon(stream: QuotaStream): void {
     if (!this.#isTicking) {

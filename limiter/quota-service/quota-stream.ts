@@ -17,9 +17,10 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
+import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Allocator } from '../allocate/allocator.ts';
-import type { Assignment, HitKind, Holder, Share } from '../allocate/terms.ts';
+import type { GrantedBucket, HitKind, Holder, Share } from '../allocate/terms.ts';
 import { anonymousCaller } from '../callers/callers-file.ts';
 import type { AssignmentRow } from './assignments.ts';
 import { type BucketBounds, BucketId, type BucketIds } from './bucket-ids.ts';
@@ -31,12 +32,11 @@ import {
   longestAnsweredBytes,
   longestIdBytes,
   type QuotaOrder,
-  QuotaResponseWriter,
+  responseOf,
   textOf,
   UsageReports,
 } from './quota-messages.ts';
 import type { QuotaStats } from './quota-stats.ts';
-import type { ReportTaker, ReportTurns } from './report-turns.ts';
 
 export interface QuotaBounds extends BucketBounds {
   readonly streams: number;
@@ -46,9 +46,11 @@ export interface QuotaServiceOptions {
   readonly plans: BucketPlans;
   readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain'>;
   readonly clock: Clock;
+  /** Streams take turns with the connections of callers. */
+  readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'leave'>;
   readonly stats: QuotaStats;
   readonly bounds: QuotaBounds;
-  /** The TTL of blanket answers, which the allocator does not create. */
+  /** The TTL of blanket answers, and the one of the allocator. */
   readonly ttlSeconds: number;
   /** Reports without requests after which a bucket is abandoned. */
   readonly idleReports: number;
@@ -62,10 +64,11 @@ export interface QuotaServiceOptions {
 /** The parts that streams share. */
 export interface StreamHost {
   readonly options: QuotaServiceOptions;
-  readonly turns: ReportTurns;
   /** The epoch of the rules and overrides in force. */
   readonly epoch: number;
   readonly ids: BucketIds;
+  /** Counts bytes of a stream's messages that wait, or no longer do. There may be too many of them. */
+  wait(bytes: number): void;
   /** Flushes a stream at the end of this turn of the event loop. A tick takes several turns; its orders go out together. */
   flushSoon(stream: QuotaStream): void;
 }
@@ -73,11 +76,12 @@ export interface StreamHost {
 const status = {
   noDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'the first message must name a domain' },
   otherDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'a stream has only one domain: open another one' },
-  tooFast: {
-    code: GrpcCode.RESOURCE_EXHAUSTED,
-    message: 'reports arrive faster than this limiter can process them',
-  },
 } satisfies Record<string, GrpcStatus>;
+
+/** Chosen: a message that begins may have this many reports, so that few messages are spread over two turns, */
+const reportsOfTurn = 128;
+/** but takes no longer than this: an answer on a new connection waits for several turns. */
+const turnMs = 2;
 
 /** A stream's bucket: the holder of its share. There are many of them, so each field counts. */
 export class StreamBucket implements Holder {
@@ -96,8 +100,8 @@ export class StreamBucket implements Holder {
     this.weight = weight;
   }
 
-  push(assignment: Assignment): void {
-    this.#stream.order(this, { kind: 'assign', assignment });
+  push(bucket: GrantedBucket): void {
+    this.#stream.assign(this, bucket);
   }
 
   count(kind: HitKind, hits: number): void {
@@ -105,7 +109,7 @@ export class StreamBucket implements Holder {
   }
 }
 
-export class QuotaStream implements MessageListener, ReportTaker {
+export class QuotaStream implements MessageListener, TurnTaker {
   readonly group: string;
   readonly client: QuotaClient;
   readonly #call: DuplexStream;
@@ -114,7 +118,8 @@ export class QuotaStream implements MessageListener, ReportTaker {
   readonly #bounded: string;
   /** The buckets, by the text of their ids. */
   readonly #buckets = new Map<string, StreamBucket>();
-  readonly #writer = new QuotaResponseWriter();
+  /** The orders of the next response. */
+  #orders: QuotaOrder[] = [];
   #domain = '';
   #heardMs: number;
   /** The messages that wait, the oldest first, each with the time at which it arrived, and what is to be done between them. */
@@ -142,14 +147,15 @@ export class QuotaStream implements MessageListener, ReportTaker {
   }
 
   onMessage(message: Uint8Array): void {
-    const { bounds, clock, stats } = this.#service.options;
+    const { bounds, clock, stats, turns } = this.#service.options;
     this.#heardMs = clock.monotonicMs();
     const reports = this.#read(() => new UsageReports(new Uint8Array(message), bounds.ofStream));
     if (reports === undefined || !this.#isForDomain(reports.domain)) return;
     if (reports.leftOut > 0) stats.deniedBuckets('message', this.client, reports.leftOut);
     this.#waiting.push([reports, clock.nowMs()]);
-    this.waitingBytes += reports.byteLength;
-    this.#service.turns.wait(this, reports.byteLength);
+    this.#wait(reports.byteLength);
+    if (this.#waiting.length === 1 && !turns.isSpent()) this.takeTurn();
+    else if (this.#waiting.length > 0) turns.wait(this, 'much');
   }
 
   onEnd(): void {
@@ -157,13 +163,18 @@ export class QuotaStream implements MessageListener, ReportTaker {
     if (this.waitingBytes === 0) this.endWell();
   }
 
-  takeReports(max: number, endMs: number): number {
-    const { clock, stats } = this.#service.options;
+  /** Takes in some reports. One message may have thousands of them, and callers of all methods wait meanwhile. */
+  takeTurn(): void {
+    const { clock, stats, turns } = this.#service.options;
     const nowMs = clock.nowMs();
+    const endMs = clock.monotonicMs() + turnMs;
     this.#flushSoon();
     let taken = 0;
-    for (let [first] = this.#waiting; first !== undefined && taken < max; [first] = this.#waiting) {
-      if (taken > 0 && clock.monotonicMs() >= endMs) break;
+    for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
+      if (taken === reportsOfTurn || (taken > 0 && clock.monotonicMs() >= endMs)) {
+        turns.wait(this, 'much');
+        break;
+      }
       if (typeof first === 'function') {
         first();
         this.#waiting.shift();
@@ -174,15 +185,15 @@ export class QuotaStream implements MessageListener, ReportTaker {
       if (report !== undefined) {
         this.#report(report, nowMs, cameMs);
         taken += 1;
-      } else if (this.#waiting.shift() !== undefined) this.waitingBytes -= reports.byteLength;
+      } else if (this.#waiting.shift() !== undefined) this.#wait(-reports.byteLength);
     }
     stats.reports(taken);
     if (this.#isEnding && this.waitingBytes === 0) this.endWell();
-    return taken;
   }
 
-  shed(): void {
-    this.refuse('reports', status.tooFast);
+  #wait(bytes: number): void {
+    this.waitingBytes += bytes;
+    this.#service.wait(bytes);
   }
 
   /** Returns what was read. If the bytes are no reports, ends the stream and returns undefined. */
@@ -210,9 +221,9 @@ export class QuotaStream implements MessageListener, ReportTaker {
 
   /** Stops taking in reports. */
   close(): void {
-    this.#service.turns.leave(this);
+    this.#service.options.turns.leave(this);
     this.#waiting.length = 0;
-    this.waitingBytes = 0;
+    this.#wait(-this.waitingBytes);
   }
 
   /** Forgets at most this many buckets of a closed stream, and returns how many. What they hold stays charged. */
@@ -302,7 +313,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
   #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): StreamBucket | undefined {
     const known = this.#buckets.get(latin1Slice.call(id));
     if (known !== undefined) return known;
-    const { stats, ttlSeconds } = this.#service.options;
+    const { stats } = this.#service.options;
     const entries = id.length > longestAnsweredBytes ? [] : this.#read(() => entriesOf(id));
     if (entries === undefined) return undefined;
     // The id may have been written in another order.
@@ -318,8 +329,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
     if (taken instanceof BucketId) return this.#begin(taken, nowMs);
     stats.deniedBuckets(taken, this.client, 1);
     const isIdle = allowed === 0 && denied === 0;
-    if (id.length <= longestAnsweredBytes)
-      this.#writer.add(textOf(entries), isIdle ? { kind: 'abandon' } : { kind: 'deny', ttlSeconds });
+    if (id.length <= longestAnsweredBytes) this.#order(entries, isIdle ? 'abandon' : 'deny');
     return undefined;
   }
 
@@ -373,7 +383,7 @@ export class QuotaStream implements MessageListener, ReportTaker {
 
   #abandon(bucket: StreamBucket): void {
     this.#forget(bucket);
-    this.order(bucket, { kind: 'abandon' });
+    this.#order(bucket.id.entries, 'abandon');
     this.#service.options.stats.abandoned();
   }
 
@@ -385,17 +395,23 @@ export class QuotaStream implements MessageListener, ReportTaker {
     stats.used(limits, allowed, denied);
   }
 
-  #answerBlanket(bucket: StreamBucket): void {
-    const { treatment } = bucket;
-    if (treatment.kind === 'assigned') return;
-    this.order(bucket, { kind: treatment.kind, ttlSeconds: this.#service.options.ttlSeconds });
+  #answerBlanket({ id, treatment: { kind } }: StreamBucket): void {
+    if (kind !== 'assigned') this.#order(id.entries, kind);
+  }
+
+  /** Sends what a share may use. */
+  assign({ id, share }: StreamBucket, bucket: GrantedBucket): void {
+    if (share !== undefined) this.#unproven.add(share);
+    const { tokens, isFresh } = bucket;
+    if (isFresh || tokens === 0) this.#order(id.entries, 'deny');
+    // A bucket without tokens is never sent: the next one would begin without a number of them.
+    if (tokens > 0) this.#order(id.entries, bucket);
   }
 
   /** Adds an order to the next response. */
-  order({ id, share }: StreamBucket, order: QuotaOrder): void {
+  #order(entries: readonly Entry[], strategy: QuotaOrder['strategy']): void {
     this.#flushSoon();
-    if (order.kind === 'assign' && share !== undefined) this.#unproven.add(share);
-    this.#writer.add(id.text, order);
+    this.#orders.push({ entries, strategy });
   }
 
   #flushSoon(): void {
@@ -407,8 +423,9 @@ export class QuotaStream implements MessageListener, ReportTaker {
   /** Sends the orders. */
   flush(): void {
     this.#isFlushing = false;
-    if (this.#writer.isEmpty) return;
-    this.#call.send(this.#writer.finish());
+    if (this.#orders.length === 0) return;
+    this.#call.send(responseOf(this.#orders, this.#service.options.ttlSeconds));
+    this.#orders = [];
     if (!this.#isProbing) this.#probe();
   }
 

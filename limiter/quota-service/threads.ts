@@ -33,7 +33,7 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
   let service: QuotaService | undefined;
   let unassigned: UnassignedRules | undefined;
   let stop = (): void => {};
-  const open = ({ asked, counting, store, allPass, whyNoShares }: Decisions): QuotaService => {
+  const open = ({ asked, counting, store, turns, allPass, whyNoShares }: Decisions): QuotaService => {
     const stats = new QuotaStats(registry, log, clock);
     // All threads have the same rules.
     if (worker <= 1)
@@ -46,7 +46,7 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
       ttlSeconds: settings.rlqsTtlSeconds,
     });
     const opened = new QuotaService({
-      ...{ allocator, clock, stats, ttlSeconds: settings.rlqsTtlSeconds },
+      ...{ allocator, clock, turns, stats, ttlSeconds: settings.rlqsTtlSeconds },
       plans: new BucketPlans({
         ...{ stats: registry, clock, counting },
         noRule: settings.rlqsNoRule,

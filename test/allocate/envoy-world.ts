@@ -6,9 +6,9 @@
 import { expect } from 'vitest';
 import { Allocator } from '../../limiter/allocate/allocator.ts';
 import type {
-  Assignment,
   AssignmentForm,
   ClientReport,
+  GrantedBucket,
   PoolTerms,
   Share,
   SharedLimit,
@@ -20,6 +20,8 @@ import { StoreError } from '../../limiter/stores/store-error.ts';
 
 export const stepMs = 250;
 const reportMs = 5_000;
+/** The TTL of assignments, as the allocator has it by default. */
+const ttlSeconds = 15;
 
 export interface WorldOptions {
   readonly random: () => number;
@@ -63,7 +65,7 @@ interface Limiter {
   isDead: boolean;
 }
 
-interface Bucket extends Assignment {
+interface Bucket extends GrantedBucket {
   readonly aheadMs: number;
   held: number;
   filledMs: number;
@@ -82,7 +84,7 @@ class Envoy {
   /** In the whole run, and in the present second. */
   passed = 0;
   /** Pushes and reports under way, in order. */
-  readonly pushes: { atMs: number; assignment: Assignment; aheadMs: number; sentMs: number }[] = [];
+  readonly pushes: { atMs: number; assignment: GrantedBucket; aheadMs: number; sentMs: number }[] = [];
   readonly reports: { atMs: number; used?: ClientReport; arrivedMs?: number }[] = [];
 
   constructor(rate: number, phaseMs: number) {
@@ -90,8 +92,8 @@ class Envoy {
     this.phaseMs = phaseMs;
   }
 
-  apply(assignment: Assignment, aheadMs: number, nowMs: number): void {
-    const { tokens, perFill, fillSeconds, ttlSeconds, isFresh } = assignment;
+  apply(assignment: GrantedBucket, aheadMs: number, nowMs: number): void {
+    const { tokens, perFill, fillSeconds, isFresh } = assignment;
     const endsMs = nowMs + ttlSeconds * 1000;
     const before = this.bucket !== undefined && this.bucket.endsMs > nowMs ? this.bucket : undefined;
     const isSame =
@@ -320,7 +322,7 @@ export class World {
       const limiter = this.#limiters[Math.floor(random() * this.#limiters.length)]!;
       envoy.limiter = limiter;
       const terms: PoolTerms = { form, limits: [this.#limit()] };
-      const push = (assignment: Assignment): void => {
+      const push = (assignment: GrantedBucket): void => {
         const delayMs = random() < 0.2 ? random() * pushMs : 0;
         const atMs = Math.max(this.nowMs + delayMs, envoy.pushes.at(-1)?.atMs ?? 0);
         const { aheadMs } = limiter;
