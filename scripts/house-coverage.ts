@@ -27,10 +27,14 @@ function report(): void {
 
 function ranFunctions({ url, functions }: Profiler.ScriptCoverage): string[] {
   if (!url.startsWith('file:')) return [];
-  return functions
-    .filter(({ functionName, ranges }) => functionName !== '' || ranges[0]?.startOffset !== 0)
-    .filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
-    .map(({ functionName, ranges }) => `${url}\t${functionName}\t${ranges[0]?.startOffset}\n`);
+  return (
+    functions
+      .filter(({ functionName, ranges }) => functionName !== '' || ranges[0]?.startOffset !== 0)
+      // V8 counts the initial values of fields as a function of their own.
+      .filter(({ functionName }) => !functionName.startsWith('<'))
+      .filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
+      .map(({ functionName, ranges }) => `${url}\t${functionName}\t${ranges[0]?.startOffset}\n`)
+  );
 }
 
 if (isMainThread) {

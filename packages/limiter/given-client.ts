@@ -76,8 +76,8 @@ class GivenConnection implements ServerConnection {
   #send(call: SentCall): void {
     this.#ask(
       this.#begun,
-      (reply) => call.answered(reply),
-      (error) => call.failed(error),
+      (reply) => call.receiver!.answered(call, reply),
+      (error) => call.receiver!.failed(call, error),
     );
   }
 

@@ -318,7 +318,10 @@ export class FlushTurn {
 
   readonly end = (): void => {
     this.#isDriven = false;
-    if (this.#waiting.length > 0) this.#flush();
+    const waiting = this.#waiting;
+    if (waiting.length === 0) return;
+    this.#waiting = [];
+    for (const one of waiting) one.flush();
   };
 
   /** Called at most once by each object until it is flushed. */
@@ -329,12 +332,6 @@ export class FlushTurn {
     }
     // Most turns have one. A list that begins with it reserves no further room.
     this.#waiting = [one];
-    if (!this.#isDriven) setImmediate(this.#flush);
-  };
-
-  readonly #flush = (): void => {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const one of waiting) one.flush();
+    if (!this.#isDriven) setImmediate(this.end);
   };
 }

@@ -10,8 +10,8 @@ import type { StoreError } from '../store-error.ts';
 import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
 import { severalSections } from './lua/program.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
-import type { SentCall } from './wire/redis-link.ts';
-import type { Arguments, Reply } from './wire/resp.ts';
+import type { CallReceiver, SentCall } from './wire/redis-link.ts';
+import type { Arguments } from './wire/resp.ts';
 
 /** The maximum number of keys in a call. More keys would delay other users of Redis, which does nothing else while a script runs. */
 export const maxKeysPerCall = 512;
@@ -22,18 +22,12 @@ export interface PendingSubmit {
   done: () => void;
 }
 
-/** Receives the result of a batch that a link has sent. */
-export interface BatchSender {
-  answered(batch: Batch, reply: Reply): void;
-  failed(batch: Batch, error: Error): void;
-}
-
 /** The content of one call of the program: everything that arrived in one turn, with a part for each kind. */
 export class Batch implements SentCall {
   dueMs = 0;
   next: SentCall | undefined = undefined;
   /** The sender, set before a link sends the batch. */
-  sender: BatchSender | undefined = undefined;
+  receiver: CallReceiver | undefined = undefined;
   /**
    * Most calls of a single request have one request and one part. A list that is created with its first item reserves no space for
    * further items.
@@ -162,14 +156,6 @@ export class Batch implements SentCall {
 
   fail(error: StoreError): void {
     for (const part of this.#parts) part.fail(error);
-  }
-
-  answered(reply: Reply): void {
-    this.sender!.answered(this, reply);
-  }
-
-  failed(error: Error): void {
-    this.sender!.failed(this, error);
   }
 
   /** Counts and answers without a script. Never rejects. */

@@ -1,12 +1,12 @@
 import type { StoreError } from '../store-error.ts';
-import { type Batch, type BatchSender, finishBatch } from './gathered-calls.ts';
+import { type Batch, finishBatch } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { program } from './lua/program.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
-import type { RedisLink } from './wire/redis-link.ts';
+import type { CallReceiver, RedisLink } from './wire/redis-link.ts';
 import { type Reply, ReplyError, UnexpectedReply } from './wire/resp.ts';
 
 /** The way to one server: a `RedisConnection`, or a client that other code opened. */
@@ -26,7 +26,7 @@ export type RedisStoreOptions = GatheringStoreOptions &
  * Counts in one Redis server. Everything that arrives in one turn of the event loop, or in a window, is sent as one script call,
  * folded by key. Calls are sent in order, at most as many at a time as there are places.
  */
-export class RedisStore extends GatheringStore implements BatchSender {
+export class RedisStore extends GatheringStore implements CallReceiver {
   readonly #connection: ServerConnection;
   readonly #plain: PlainCounting;
   protected override readonly commands: KeyedCommands;
@@ -81,7 +81,7 @@ export class RedisStore extends GatheringStore implements BatchSender {
     command.push('evalsha');
     command.push(program.sha1);
     batch.pushArguments(command);
-    batch.sender = this;
+    batch.receiver = this;
     link.send(batch);
   }
 

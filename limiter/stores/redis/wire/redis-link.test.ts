@@ -71,11 +71,13 @@ describe('RedisLink', () => {
       link.send({
         dueMs: 0,
         next: undefined,
-        answered: (reply) => {
-          events.push(`sent: ${reply}`);
-          resolve();
+        receiver: {
+          answered: (_, reply) => {
+            events.push(`sent: ${reply}`);
+            resolve();
+          },
+          failed: () => {},
         },
-        failed: () => {},
       });
     });
     await first;
@@ -156,12 +158,14 @@ describe('RedisLink', () => {
     const call = (): SentCall => ({
       dueMs: 0,
       next: undefined,
-      answered: (reply) => {
-        setImmediate(() => events.push('the next phase'));
-        events.push(`${reply}`);
-        flushTurn.schedule({ flush: () => events.push(`written ${reply}`) });
+      receiver: {
+        answered: (_, reply) => {
+          setImmediate(() => events.push('the next phase'));
+          events.push(`${reply}`);
+          flushTurn.schedule({ flush: () => events.push(`written ${reply}`) });
+        },
+        failed: () => {},
       },
-      failed: () => {},
     });
     link.begin().push('both');
     link.send(call());

@@ -13,10 +13,15 @@ export interface SentCall {
   dueMs: number;
   /** The command that was sent after it. The link sets it. */
   next: SentCall | undefined;
-  /** Called with a reply, which may be an error of Redis. */
-  answered(reply: Reply): void;
+  receiver: CallReceiver | undefined;
+}
+
+/** Receives the outcome of a command, once. */
+export interface CallReceiver {
+  /** The reply may be an error of Redis. */
+  answered(call: SentCall, reply: Reply): void;
   /** Called if there will be no reply. */
-  failed(error: Error): void;
+  failed(call: SentCall, error: Error): void;
 }
 
 export interface RedisLinkOptions {
@@ -107,8 +112,11 @@ export class RedisLink {
    */
   ask(name: string, args: readonly string[]): Promise<Reply> {
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-    const answered = (reply: Reply) => (reply instanceof ReplyError ? reject(reply) : resolve(reply));
-    this.#await({ dueMs: 0, next: undefined, answered, failed: reject });
+    const receiver: CallReceiver = {
+      answered: (_, reply) => (reply instanceof ReplyError ? reject(reply) : resolve(reply)),
+      failed: (_, error) => reject(error),
+    };
+    this.#await({ dueMs: 0, next: undefined, receiver });
     if (this.#writer.isEmpty) process.nextTick(() => this.#write());
     this.#writer.command([name, ...args]);
     return promise;
@@ -168,7 +176,7 @@ export class RedisLink {
       return;
     }
     try {
-      call.answered(reply);
+      call.receiver!.answered(call, reply);
     } catch (error) {
       // This is a bug in Weir and is reported as such. The replies after it belong to other calls.
       void Promise.reject(error);
@@ -201,7 +209,7 @@ export class RedisLink {
       while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs) late.push(this.#shift()!);
       // The connection ends first, so that no caller sends commands that waited for one of these.
       this.#end(commandTimedOut());
-      for (const call of late) call.failed(commandTimedOut());
+      for (const call of late) call.receiver!.failed(call, commandTimedOut());
     });
   }
 
@@ -219,7 +227,8 @@ export class RedisLink {
     const failure = this.#failure!;
     const error = isTimeout(failure) ? connectionClosed() : failure;
     process.nextTick(() => {
-      for (let call = this.#shift(); call !== undefined; call = this.#shift()) call.failed(error);
+      for (let call = this.#shift(); call !== undefined; call = this.#shift())
+        call.receiver!.failed(call, error);
     });
   }
 }

@@ -57,8 +57,7 @@ export class CommandWriter implements Arguments {
     // A character takes at most three bytes of UTF-8.
     const max = 3 * length + frameBytes;
     if (this.#at + max > this.#bytes.length) this.#grow(max);
-    if (length < 10 && this.#pushShort(argument)) return;
-    if (length >= 10 && length < 1_000 && this.#pushCommon(argument)) return;
+    if (length < 1_000 && this.#pushCommon(argument)) return;
     this.#line(dollar, Buffer.byteLength(argument));
     this.#at += this.#bytes.write(argument, this.#at);
     this.#lineEnd();
@@ -85,39 +84,28 @@ export class CommandWriter implements Arguments {
     this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
   }
 
-  /** Writes a short argument: most are a number of a few digits. Returns false if it is not ASCII. */
-  #pushShort(argument: string): boolean {
-    const bytes = this.#bytes;
-    const { length } = argument;
-    const start = this.#at + 4;
-    for (let i = 0; i < length; i += 1) {
-      const code = argument.charCodeAt(i);
-      if (code > 0x7f) return false;
-      bytes[start + i] = code;
-    }
-    bytes[this.#at] = dollar;
-    bytes[this.#at + 1] = zero + length;
-    bytes[this.#at + 2] = carriageReturn;
-    bytes[this.#at + 3] = lineFeed;
-    bytes[start + length] = carriageReturn;
-    bytes[start + length + 1] = lineFeed;
-    this.#at = start + length + 2;
-    return true;
-  }
-
-  /** Writes an argument whose length has two or three digits. Returns false if it is not ASCII, which the written bytes show. */
+  /** Writes an argument whose length has at most three digits. Returns false if it is not ASCII. */
   #pushCommon(argument: string): boolean {
     const bytes = this.#bytes;
     const { length } = argument;
     let at = this.#at;
     bytes[at++] = dollar;
-    const hundreds = (length / 100) | 0;
-    if (hundreds > 0) bytes[at++] = zero + hundreds;
-    bytes[at++] = zero + (((length / 10) | 0) % 10);
-    bytes[at++] = zero + (length % 10);
-    bytes[at++] = carriageReturn;
-    bytes[at++] = lineFeed;
-    if (utf8Write.call(bytes, argument, at, 3 * length) !== length) return false;
+    if (length >= 10) {
+      if (length >= 100) bytes[at++] = zero + ((length / 100) | 0);
+      bytes[at++] = zero + (((length / 10) | 0) % 10);
+    }
+    bytes[at] = zero + (length % 10);
+    bytes[at + 1] = carriageReturn;
+    bytes[at + 2] = lineFeed;
+    at += 3;
+    if (length < 10) {
+      // Most are a number of a few digits, for which the call below would cost more.
+      for (let i = 0; i < length; i += 1) {
+        const code = argument.charCodeAt(i);
+        if (code > 0x7f) return false;
+        bytes[at + i] = code;
+      }
+    } else if (utf8Write.call(bytes, argument, at, 3 * length) !== length) return false;
     bytes[at + length] = carriageReturn;
     bytes[at + length + 1] = lineFeed;
     this.#at = at + length + 2;
@@ -252,20 +240,18 @@ export class RespReader {
     this.#isEnding = false;
     if (type === colon) return this.#take(number);
     if (number < 0) return number === -1 && this.#take(null);
-    if (type === star) return this.#beginList(number);
-    this.#bulkLeft = number + 2;
-    if (number <= maxBulkBytes) {
-      this.#bulk = Buffer.allocUnsafe(number);
-      this.#replyBytes += number;
+    if (type === dollar) {
+      this.#bulkLeft = number + 2;
+      if (number <= maxBulkBytes) {
+        this.#bulk = Buffer.allocUnsafe(number);
+        this.#replyBytes += number;
+      }
+      return true;
     }
-    return true;
-  }
-
-  #beginList(left: number): boolean {
-    if (left === 0) return this.#take([]);
+    if (number === 0) return this.#take([]);
     const outer = this.#list;
     const depth = outer === undefined ? 1 : outer.depth + 1;
-    this.#list = { values: [], left, outer, depth };
+    this.#list = { values: [], left: number, outer, depth };
     return depth <= maxDepth;
   }
 
