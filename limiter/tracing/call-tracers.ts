@@ -1,3 +1,4 @@
+import { type Span, type SpanContext, SpanStatusCode, TraceFlags } from '@opentelemetry/api';
 import type { CallSpan, CallTracer } from '../../process/grpc/handlers.ts';
 import type { SampledTrace, Sampling } from './sampling.ts';
 import { baggageValues, type HeaderForms, TraceHeaders } from './trace-headers.ts';
@@ -110,7 +111,7 @@ export function httpTracer(options: CallTracerOptions): CallTracer {
   };
 }
 
-type EndSpan = (span: MadeSpan, status: number) => void;
+type EndSpan = (span: Span, status: number) => void;
 
 interface BegunTrace {
   span(name: string, attributes: Attributes, end: EndSpan): CallSpan;
@@ -129,7 +130,7 @@ function traceBeginner(options: CallTracerOptions): (fields: readonly string[]) 
     return {
       span: (name, attributes, end) => {
         const span = spans.server(name, trace, attributes);
-        for (const [key, value] of baggage) span.set(`baggage.${key}`, value);
+        for (const [key, value] of baggage) span.setAttribute(`baggage.${key}`, value);
         return new TracedCall(span, end);
       },
     };
@@ -139,18 +140,17 @@ function traceBeginner(options: CallTracerOptions): (fields: readonly string[]) 
 class TracedCall implements CallSpan {
   readonly traceId: string;
   readonly spanId: string;
-  readonly #span: MadeSpan;
+  readonly #span: Span;
   readonly #end: EndSpan;
 
-  constructor(span: MadeSpan, end: EndSpan) {
-    this.traceId = span.traceId;
-    this.spanId = span.spanId;
+  constructor(span: Span, end: EndSpan) {
+    ({ traceId: this.traceId, spanId: this.spanId } = span.spanContext());
     this.#span = span;
     this.#end = end;
   }
 
   set(name: string, value: string | number): void {
-    this.#span.set(name, value);
+    this.#span.setAttribute(name, value);
   }
 
   end(status: number): void {
@@ -158,48 +158,38 @@ class TracedCall implements CallSpan {
   }
 }
 
-function endRpc(span: MadeSpan, code: number): void {
+function endRpc(span: Span, code: number): void {
   const { name, isFault } = rpcStatus(code);
-  span.set('rpc.response.status_code', name);
+  span.setAttribute('rpc.response.status_code', name);
   if (isFault) fail(span, name);
   span.end();
 }
 
-function endHttp(span: MadeSpan, status: number): void {
-  span.set('http.response.status_code', status);
+function endHttp(span: Span, status: number): void {
+  span.setAttribute('http.response.status_code', status);
   if (status >= 500) fail(span, String(status));
   span.end();
 }
 
-function fail(span: MadeSpan, type: string): void {
-  span.set('error.type', type);
-  span.fail();
+function fail(span: Span, type: string): void {
+  span.setAttribute('error.type', type);
+  span.setStatus({ code: SpanStatusCode.ERROR });
 }
-
-// The part of OpenTelemetry that tracing needs, as interfaces, so that other code does not load it.
 
 export type Attributes = Readonly<Record<string, string | number>>;
 
-export interface MadeSpan {
-  readonly traceId: string;
-  readonly spanId: string;
-  set(name: string, value: string | number): void;
-  link(other: SpanIds): void;
-  /** Sets the status of an error. */
-  fail(message?: string): void;
-  end(): void;
+export type SpanIds = Pick<CallSpan, 'traceId' | 'spanId'>;
+
+export function spanContext({ traceId, spanId }: SpanIds): SpanContext {
+  return { traceId, spanId, traceFlags: TraceFlags.SAMPLED };
 }
 
-export interface SpanIds {
-  readonly traceId: string;
-  readonly spanId: string;
-}
-
+/** The SDK as tracing needs it, so that other files do not load it. */
 export interface SpanMaker {
   /** Begins the span of a call that this process answers. */
-  server(name: string, trace: SampledTrace, attributes: Attributes): MadeSpan;
+  server(name: string, trace: SampledTrace, attributes: Attributes): Span;
   /** Begins the span of a request that this process sends, for the call whose span is `parent`. */
-  client(name: string, parent: SpanIds, attributes: Attributes): MadeSpan;
+  client(name: string, parent: SpanIds, attributes: Attributes): Span;
   /** Sends the remaining spans. Resolves when they are sent, or were given up. */
   shutdown(): Promise<void>;
 }

@@ -7,8 +7,6 @@ import {
   ROOT_CONTEXT,
   type Span,
   SpanKind,
-  SpanStatusCode,
-  TraceFlags,
   type Tracer,
   trace,
 } from '@opentelemetry/api';
@@ -22,7 +20,7 @@ import {
   type ReadableSpan,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
-import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
+import { type Attributes, type SpanIds, type SpanMaker, spanContext } from './call-tracers.ts';
 import type { SampledTrace } from './sampling.ts';
 
 /** Receives OpenTelemetry's diagnostics: values of OTEL_* that it cannot read, and spans for which it had no room. */
@@ -187,16 +185,16 @@ class SdkSpanMaker implements SpanMaker {
     this.#tracer = tracer;
   }
 
-  server(name: string, { traceId, parent }: SampledTrace, attributes: Attributes): MadeSpan {
+  server(name: string, { traceId, parent }: SampledTrace, attributes: Attributes): Span {
     this.#ids.traceId = traceId;
     const context =
       parent === undefined ? ROOT_CONTEXT : remoteContext(traceId, parent.spanId, parent.traceState);
-    return new SdkSpan(this.#tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, context));
+    return this.#tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, context);
   }
 
-  client(name: string, parent: SpanIds, attributes: Attributes): MadeSpan {
+  client(name: string, parent: SpanIds, attributes: Attributes): Span {
     const context = trace.setSpanContext(ROOT_CONTEXT, spanContext(parent));
-    return new SdkSpan(this.#tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, context));
+    return this.#tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, context);
   }
 
   async shutdown(): Promise<void> {
@@ -212,35 +210,4 @@ function remoteContext(traceId: string, spanId: string, traceState: string): Con
     isRemote: true,
     ...(traceState === '' ? {} : { traceState: createTraceState(traceState) }),
   });
-}
-
-function spanContext({ traceId, spanId }: SpanIds): SpanIds & { traceFlags: TraceFlags } {
-  return { traceId, spanId, traceFlags: TraceFlags.SAMPLED };
-}
-
-class SdkSpan implements MadeSpan {
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly #span: Span;
-
-  constructor(span: Span) {
-    this.#span = span;
-    ({ traceId: this.traceId, spanId: this.spanId } = span.spanContext());
-  }
-
-  set(name: string, value: string | number): void {
-    this.#span.setAttribute(name, value);
-  }
-
-  link(other: SpanIds): void {
-    this.#span.addLink({ context: spanContext(other) });
-  }
-
-  fail(message?: string): void {
-    this.#span.setStatus({ code: SpanStatusCode.ERROR, ...(message === undefined ? {} : { message }) });
-  }
-
-  end(): void {
-    this.#span.end();
-  }
 }

@@ -1,10 +1,11 @@
+import type { Span } from '@opentelemetry/api';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../test/support/hand-driven-store.ts';
 import { callAbandoned, type Operation } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
-import type { MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
+import type { SpanIds, SpanMaker } from './call-tracers.ts';
 import { TracedStore } from './traced-store.ts';
 
 /** Records what happens to each span. */
@@ -12,11 +13,11 @@ class SpanBook implements SpanMaker {
   readonly spans: { parent: string; links: string[]; attributes: Record<string, unknown>; end: string }[] =
     [];
 
-  server(): MadeSpan {
+  server(): Span {
     throw new Error('no call is answered here');
   }
 
-  client(_name: string, parent: SpanIds, attributes: Record<string, unknown>): MadeSpan {
+  client(_name: string, parent: SpanIds, attributes: Record<string, unknown>): Span {
     const entry = {
       parent: parent.spanId,
       links: [] as string[],
@@ -25,20 +26,19 @@ class SpanBook implements SpanMaker {
     };
     this.spans.push(entry);
     let end = 'ended';
-    return {
-      traceId: 't',
-      spanId: 's',
-      set: (name, value) => {
+    const span = {
+      setAttribute: (name: string, value: unknown) => {
         entry.attributes[name] = value;
       },
-      link: ({ spanId }) => void entry.links.push(spanId),
-      fail: (message) => {
+      addLink: ({ context }: { context: SpanIds }) => void entry.links.push(context.spanId),
+      setStatus: ({ message }: { message?: string }) => {
         end = `failed: ${message}`;
       },
       end: () => {
         entry.end = end;
       },
     };
+    return span as unknown as Span;
   }
 
   shutdown(): Promise<void> {

@@ -3,10 +3,11 @@
  * of a cluster, or beyond the keys of one call), so a span covers a batch. It belongs to the trace of the first traced call of the turn
  * and has links to the spans of all of them.
  */
+import { type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import { callAbandoned, type Operation } from '../stores/operation.ts';
 import { type Store, StoreDecorator, type SubmitOptions } from '../stores/store.ts';
-import type { Attributes, MadeSpan, SpanMaker } from './call-tracers.ts';
+import { type Attributes, type SpanMaker, spanContext } from './call-tracers.ts';
 
 export interface TracedStoreOptions {
   store: Store;
@@ -62,7 +63,7 @@ export class TracedStore extends StoreDecorator {
   #trace(turn: Turn, call: CallSpan): void {
     const { maker, spanName, attributes } = this.#options;
     turn.span ??= maker()?.client(spanName, call, attributes);
-    turn.span?.link(call);
+    turn.span?.addLink({ context: spanContext(call) });
     turn.waiting += 1;
   }
 }
@@ -72,14 +73,14 @@ class Turn {
   operations = 0;
   /** The number of traced calls that are not answered. */
   waiting = 0;
-  span: MadeSpan | undefined;
+  span: Span | undefined;
   #isOver = false;
 
   answered(ops: readonly Pick<Operation, 'error'>[]): void {
     this.waiting -= 1;
     // A canceled call is not a failure of the store.
     const error = ops.find((op) => op.error !== undefined && op.error !== callAbandoned)?.error;
-    if (error !== undefined) this.span?.fail(error.message);
+    if (error !== undefined) this.span?.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
     this.#endIfDone();
   }
 
@@ -90,8 +91,8 @@ class Turn {
 
   #endIfDone(): void {
     if (this.span === undefined || this.waiting > 0 || !this.#isOver) return;
-    this.span.set('db.operation.batch.size', this.operations);
-    this.span.set('weir.calls', this.calls);
+    this.span.setAttribute('db.operation.batch.size', this.operations);
+    this.span.setAttribute('weir.calls', this.calls);
     this.span.end();
   }
 }
