@@ -1,8 +1,6 @@
 /** The profiles of proxies other than Envoy in each serving thread, and the file that configures them. */
-import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
-import { errorText } from '../../process/log/error-text.ts';
+import { followFiles, problemsText } from '../../process/files/watched-files.ts';
 import { throttledLine } from '../../process/log/log-throttle.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
@@ -60,85 +58,35 @@ export function main(context: MainContext<ForwardAuthSettings>): MainPart {
   const name = settings.profilesFile === '' ? path : `${rows.profilesFile.name}: ${path}`;
   let inForce: number | undefined;
   let wasLastRejected = false;
-  /** The reason why the file could not be used at the last attempt, and the last problem that was reported. */
-  let doubted: string | undefined;
-  let reported: string | undefined;
-  let close = (): void => {};
-  let isClosed = false;
   const stats = registerProfilesFile(registry, {
     profiles: () => inForce ?? 0,
     wasLastRejected: () => wasLastRejected,
   });
-  const use = async (profiles: readonly Profile[]): Promise<void> => {
-    await threads.publish('use', profiles);
-    inForce = profiles.length;
-    stats.loaded();
-    lines.profilesLoaded(log, { path, profiles: profiles.length }, wasLastRejected);
-    wasLastRejected = false;
-  };
-  const refuse = async (reason: string): Promise<void> => {
-    wasLastRejected = true;
-    stats.refused();
-    lines.profilesRejected(log, reason);
-    if (inForce === undefined) await threads.publish('use', undefined);
-  };
-  /** Returns whether the file is followed from now on. */
-  const isFollowed = async (): Promise<boolean> => {
-    if (settings.profilesFile === '' && !existsSync(path)) return false;
-    const watch = await watchFiles({
-      paths: [path],
-      names: [name],
-      read: ([text = '']) => {
-        const file = readProfilesFile(text);
-        if (file.problems === undefined) return file.profiles;
-        throw new Error(problemsText(name, file.problems));
-      },
-      timers,
-      intervalMs: lookMs,
-      changed: (profiles) => void use(profiles),
-      refused: (reason) => void refuse(reason),
-    });
-    close = watch.close;
-    if (isClosed) close();
-    await use(watch.first);
-    return true;
-  };
-  /** `isSure`: whether the file is certainly complete. */
-  const tryToFollow = async (isSure: boolean): Promise<boolean> => {
-    try {
-      if (await isFollowed()) return true;
-      doubted = undefined;
-    } catch (error) {
-      const reason = errorText(error);
-      // A problem is reported once as long as it does not change.
-      if ((isSure || reason === doubted) && reason !== reported) {
-        reported = reason;
-        await refuse(reason);
-      }
-      doubted = reason;
-    }
-    return false;
-  };
-  return {
-    // Resolves when the first profiles are in force, or if there is no usable file.
-    start: async () => {
-      if (isClosed || (await tryToFollow(true))) return;
-      let isLooking = false;
-      const look = async (): Promise<void> => {
-        if (isLooking) return;
-        isLooking = true;
-        if (await tryToFollow(false)) endLooking();
-        isLooking = false;
-      };
-      const endLooking = timers.every(lookMs, () => void look());
-      if (isClosed) endLooking();
-      else close = endLooking;
+  return followFiles({
+    paths: [path],
+    names: [name],
+    read: ([text = '']) => {
+      const file = readProfilesFile(text);
+      if (file.problems === undefined) return file.profiles;
+      throw new Error(problemsText(name, file.problems));
     },
-    close: () => {
-      isClosed = true;
-      close();
+    mayBeMissing: settings.profilesFile === '',
+    timers,
+    intervalMs: lookMs,
+    changed: async (profiles) => {
+      await threads.publish('use', profiles);
+      inForce = profiles.length;
+      stats.loaded();
+      lines.profilesLoaded(log, { path, profiles: profiles.length }, wasLastRejected);
+      wasLastRejected = false;
     },
-  };
+    refused: async (reason) => {
+      wasLastRejected = true;
+      stats.refused();
+      lines.profilesRejected(log, reason);
+      if (inForce === undefined) await threads.publish('use', undefined);
+    },
+  });
 }
 
 /** The file must not be among the rules, where it would be read as a rule file. */

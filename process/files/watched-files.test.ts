@@ -27,8 +27,8 @@ function watch(...names: string[]): Promise<{ first: string; close(): void }> {
     },
     timers,
     intervalMs: 100,
-    changed: (value) => reported.push(value),
-    refused: (reason) => reported.push(`refused: ${reason}`),
+    changed: (value) => void reported.push(value),
+    refused: (reason) => void reported.push(`refused: ${reason}`),
   });
 }
 

@@ -4,7 +4,7 @@
  */
 import { type BigIntStats, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { errorText, systemErrorReason } from '../log/error-text.ts';
+import { errorText, systemErrorCode, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
 
 export interface WatchedFilesOptions<Value> {
@@ -16,13 +16,13 @@ export interface WatchedFilesOptions<Value> {
   timers: Timers;
   /** Defaults to 5 s. */
   intervalMs?: number;
-  /** Called with every value except the first. */
-  changed(value: Value): void;
+  /** Called with every value except the first. The next look waits for the promise. */
+  changed(value: Value): void | Promise<void>;
   /**
    * Called when the current contents are rejected and the previous value stays. It is called once, and only after two checks found the
    * same contents: before that, a write may be in progress.
    */
-  refused(reason: string): void;
+  refused(reason: string): void | Promise<void>;
 }
 
 /** Chosen: far more than a certificate chain or a secret has. */
@@ -43,8 +43,22 @@ export async function watchFiles<Value>(
   return { first, close: () => watch.close() };
 }
 
+/**
+ * The same for files that may be invalid, or missing with `mayBeMissing`, until there is a first value. `changed` gets that value, too, and
+ * `refused` is called at once if the first look finds none. `start` resolves after that.
+ */
+export function followFiles<Value>(options: WatchedFilesOptions<Value> & { mayBeMissing: boolean }): {
+  start(): Promise<void>;
+  close(): void;
+} {
+  const watch = new FilesWatch(options, options.mayBeMissing);
+  return { start: () => watch.follow(), close: () => watch.close() };
+}
+
 class FilesWatch<Value> {
   readonly #options: WatchedFilesOptions<Value>;
+  /** Whether missing files are no problem. */
+  #mayBeMissing: boolean;
   /** The contents that were accepted or rejected last. */
   #settled = '';
   /** Invalid contents that were seen only once. */
@@ -53,21 +67,27 @@ class FilesWatch<Value> {
   #isClosed = false;
   #end: (() => void) | undefined;
 
-  constructor(options: WatchedFilesOptions<Value>) {
+  constructor(options: WatchedFilesOptions<Value>, mayBeMissing = false) {
     this.#options = options;
+    this.#mayBeMissing = mayBeMissing;
   }
 
   async start(): Promise<Value> {
-    const { timers, read, intervalMs = defaultIntervalMs } = this.#options;
     try {
       const texts = await this.#readTexts();
-      const value = read(texts);
+      const value = this.#options.read(texts);
       this.#settled = JSON.stringify(texts);
-      this.#end = timers.every(intervalMs, () => void this.#look());
+      this.#lookAgain();
       return value;
     } catch (error) {
       throw new WatchedFilesError(this.#reason(error), { cause: error });
     }
+  }
+
+  async follow(): Promise<void> {
+    if (this.#isClosed) return;
+    await this.#look(true);
+    if (!this.#isClosed) this.#lookAgain();
   }
 
   close(): void {
@@ -75,7 +95,13 @@ class FilesWatch<Value> {
     this.#end?.();
   }
 
-  async #look(): Promise<void> {
+  #lookAgain(): void {
+    const { timers, intervalMs = defaultIntervalMs } = this.#options;
+    this.#end = timers.every(intervalMs, () => void this.#look());
+  }
+
+  /** `isSure`: whether the files are certainly complete. */
+  async #look(isSure = false): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;
     let seen: string | undefined;
@@ -89,23 +115,25 @@ class FilesWatch<Value> {
       const value = this.#options.read(texts);
       this.#settled = seen;
       this.#suspect = '';
-      this.#options.changed(value);
+      this.#mayBeMissing = false;
+      await this.#options.changed(value);
     } catch (error) {
-      this.#doubt(seen, this.#reason(error));
+      if (this.#mayBeMissing && isMissing(error)) this.#suspect = '';
+      else await this.#doubt(seen, this.#reason(error), isSure);
     } finally {
       this.#isReading = false;
     }
   }
 
-  #doubt(seen: string | undefined, reason: string): void {
+  async #doubt(seen: string | undefined, reason: string, isSure: boolean): Promise<void> {
     const sight = seen ?? reason;
     if (!this.#isNew(sight)) return;
-    if (sight !== this.#suspect) {
+    if (!isSure && sight !== this.#suspect) {
       this.#suspect = sight;
       return;
     }
     this.#settled = sight;
-    this.#options.refused(reason);
+    await this.#options.refused(reason);
   }
 
   #isNew(sight: string): boolean {
@@ -128,6 +156,10 @@ class FilesWatch<Value> {
 }
 
 class UnreadableFile extends Error {}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof UnreadableFile && systemErrorCode(error.cause) === 'ENOENT';
+}
 
 async function readText(path: string, name: string): Promise<string> {
   try {
