@@ -1,4 +1,5 @@
 import type { AdmittedCaller } from '../../process/grpc/handlers.ts';
+import type { ApiMethod } from '../../process/http/api-route.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import type { HttpAsker } from './http-asker.ts';
 
@@ -9,6 +10,8 @@ import type { HttpAsker } from './http-asker.ts';
 export interface CallerRoute {
   /** The rights that callers need, as bits of `Right`. Without them, the request is not read. */
   readonly right: number;
+  /** The method that it takes, and the parameters of the query. Undefined: any, because the question is another request. */
+  readonly takes?: { readonly method: ApiMethod; readonly parameters: readonly string[] };
   /** Rejects with an `ApiProblem`. Any other error is a defect. */
   answer(call: HttpCall, asker: HttpAsker): Promise<void>;
   /**

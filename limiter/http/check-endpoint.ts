@@ -1,8 +1,7 @@
 /** `POST /v1/check`: one decision for a backend without a proxy in front of it, with all details. */
 import type { ServerResponse } from 'node:http';
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
-import { ApiProblem, shown } from '../../process/http/api-route.ts';
-import { checkParameters } from '../../process/http/api-router.ts';
+import { ApiProblem } from '../../process/http/api-route.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
 import { writeDetail } from '../../process/http/text-response.ts';
@@ -28,7 +27,7 @@ export async function answerCheck(
   options: CheckEndpointOptions,
 ): Promise<void> {
   const bytes = await readPost(call, options);
-  if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
+  if (bytes instanceof RequestTooLarge) return answerTooLarge(call, bytes, options);
   const decision = await options.decide(readCheckBody(bytes, asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
   const { code, descriptors, headers, tooLarge, warnings } = decision;
@@ -41,22 +40,25 @@ export async function answerCheck(
 /** Answers a body that was not decoded. */
 async function answerTooLarge(
   call: HttpCall,
-  found: BodyTooLarge,
+  error: RequestTooLarge,
   { tooLarge }: CheckEndpointOptions,
 ): Promise<void> {
-  const answer = tooLarge.answer(found.error, originOf(call.request));
-  if (!('overallCode' in answer)) throw problemOfBody(found);
-  writeTooLarge(call.response, found.error.message);
-  const isOver = answer.overallCode === Code.OVER_LIMIT;
-  const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
-  await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
+  const answer = tooLarge.answer(error, originOf(call.request));
+  if (!('overallCode' in answer)) throw problemOfBody(error);
+  writeTooLarge(call.response, error.message);
+  await answerUnread(call, answer.overallCode);
 }
 
 /** Answers a request that exceeds the rate of its caller, for this `reason`. The body is not read. */
 export function answerExcessCheck(call: HttpCall, excess: ExcessResponses, reason: string): Promise<void> {
-  const isOver = excess.code() === Code.OVER_LIMIT;
+  const code = excess.code();
   writeDetail(call.response, reason);
-  if (isOver) call.response.setHeader('Retry-After', retryAfterSeconds);
+  if (code === Code.OVER_LIMIT) call.response.setHeader('Retry-After', retryAfterSeconds);
+  return answerUnread(call, code);
+}
+
+function answerUnread(call: HttpCall, code: Code): Promise<void> {
+  const isOver = code === Code.OVER_LIMIT;
   const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
   return endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
@@ -72,24 +74,13 @@ export function sendJson(response: ServerResponse, status: number, body: object)
 
 export type PostOptions = Pick<CheckEndpointOptions, 'bounds' | 'tooLarge' | 'maxBodyBytes'>;
 
-/** A body that is longer than REQUEST_MAX_BYTES or HTTP_MAX_BODY_BYTES. */
-export interface BodyTooLarge {
-  readonly error: RequestTooLarge;
-}
-
-/** Returns the error if a body is too long. */
-export function problemOfBody({ error }: BodyTooLarge): ApiProblem {
+/** Returns the problem of a body that is longer than REQUEST_MAX_BYTES or HTTP_MAX_BODY_BYTES. */
+export function problemOfBody(error: RequestTooLarge): ApiProblem {
   return new ApiProblem(error.setting === 'HTTP_MAX_BODY_BYTES' ? 413 : 400, error.message);
 }
 
-/** Reads the body of a POST to a path without parameters when the request's turn comes. Rejects with an `ApiProblem`. */
-export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array | BodyTooLarge> {
-  const { request, response, target } = call;
-  if (request.method !== 'POST') {
-    response.setHeader('Allow', 'POST');
-    throw new ApiProblem(405, `${target.path} takes POST, not ${shown(request.method ?? '')}`);
-  }
-  checkParameters(target.query, []);
+/** Reads the body of a POST when the request's turn comes. Rejects with an `ApiProblem`. */
+export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array | RequestTooLarge> {
   const body = await bodyOf(call, options);
   if (body instanceof Uint8Array) await new Promise<void>((due) => call.memory.whenDue(body.length, due));
   return body;
@@ -98,15 +89,15 @@ export async function readPost(call: HttpCall, options: PostOptions): Promise<Ui
 async function bodyOf(
   call: HttpCall,
   { bounds, maxBodyBytes }: PostOptions,
-): Promise<Uint8Array | BodyTooLarge> {
+): Promise<Uint8Array | RequestTooLarge> {
   const setting = 'HTTP_MAX_BODY_BYTES';
   const kept = bounds.maxBytes;
   try {
     const body = await readJsonBody(call, { bytes: maxBodyBytes, setting, kept });
-    return body instanceof Uint8Array ? body : { error: tooManyBytes(body.droppedBytes, bounds) };
+    return body instanceof Uint8Array ? body : tooManyBytes(body.droppedBytes, bounds);
   } catch (error) {
     if (error instanceof ApiProblem && error.status === 413)
-      return { error: new RequestTooLarge(setting, error.message) };
+      return new RequestTooLarge(setting, error.message);
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import { Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import {
-  checkParameters,
+  checkQuestion,
   isApiPath,
   isStrayApiPath,
   openApiPath,
@@ -86,7 +86,7 @@ export class ApiListener implements HttpListener {
     this.#routes = new Map<string, CallerRoute>([
       ...options.routes,
       ['/v1/check', checkRoute(options)],
-      [openApiPath, { right: 0, answer: async (call) => sendOpenApi(call) }],
+      [openApiPath, openApiRoute],
     ]);
     const above = [...this.#routes.keys()].filter((place) => place.endsWith('}'));
     this.#above = new Map(above.map((place) => [place.slice(0, place.lastIndexOf('{')), place]));
@@ -187,7 +187,10 @@ export class ApiListener implements HttpListener {
     }
     const refusal = asker.caller?.refusal(undefined, route?.right ?? Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
-    if (route !== undefined) return route.answer(call, asker);
+    if (route !== undefined) {
+      if (route.takes !== undefined) checkQuestion(call, route.takes.method, route.takes.parameters);
+      return route.answer(call, asker);
+    }
     const places = [...this.#routes.keys()].sort();
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${places.join(', ')}`);
   }
@@ -235,21 +238,21 @@ export class ApiListener implements HttpListener {
 function checkRoute(options: CheckEndpointOptions): CallerRoute {
   return {
     right: Right.ASK,
+    takes: { method: 'POST', parameters: [] },
     answer: (call, asker) => answerCheck(call, asker, options),
     answerExcess: (call, _, reason) => answerExcessCheck(call, options.excess, reason),
   };
 }
 
-function sendOpenApi({ request, response, target }: HttpCall): void {
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    response.setHeader('Allow', 'GET, HEAD');
-    throw new ApiProblem(405, `${openApiPath} takes GET, HEAD, not ${shown(request.method ?? '')}`);
-  }
-  checkParameters(target.query, []);
-  const text = openApiText();
-  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) };
-  response.writeHead(200, headers).end(text);
-}
+const openApiRoute: CallerRoute = {
+  right: 0,
+  takes: { method: 'GET', parameters: [] },
+  answer: async ({ response }) => {
+    const text = openApiText();
+    const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) };
+    response.writeHead(200, headers).end(text);
+  },
+};
 
 function answerHealth(response: ServerResponse, health: HealthView): void {
   if (health.healthy) sendText(response, 200, 'OK');

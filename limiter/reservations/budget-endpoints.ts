@@ -3,7 +3,6 @@
  */
 import { Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
-import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { limitJson, limitWords } from '../../rules/describe.ts';
@@ -45,15 +44,23 @@ type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetEndpointOption
 
 /** The routes for callers, by path. */
 export function budgetEndpoints(options: BudgetEndpointOptions): ReadonlyMap<string, CallerRoute> {
-  const route = (right: number, answer: Answerer): CallerRoute => ({
-    right,
+  const post = (answer: Answerer): CallerRoute => ({
+    right: Right.RESERVE,
+    takes: { method: 'POST', parameters: [] },
     answer: (call, asker) => answer(call, asker, options),
   });
   return new Map([
-    ['/v1/reserve', route(Right.RESERVE, answerReserve)],
-    ['/v1/commit', route(Right.RESERVE, answerCommit)],
-    ['/v1/release', route(Right.RESERVE, answerRelease)],
-    ['/v1/budgets', route(Right.READ, answerStatus)],
+    ['/v1/reserve', post(answerReserve)],
+    ['/v1/commit', post(answerCommit)],
+    ['/v1/release', post(answerRelease)],
+    [
+      '/v1/budgets',
+      {
+        right: Right.READ,
+        takes: { method: 'GET', parameters: ['domain', 'entry'] },
+        answer: (call, asker) => answerStatus(call, asker, options),
+      },
+    ],
   ]);
 }
 
@@ -125,7 +132,7 @@ async function answerReserve(
 async function postedTo(call: HttpCall, options: BudgetEndpointOptions): Promise<Uint8Array> {
   const body = await readPost(call, options);
   if (body instanceof Uint8Array) return body;
-  options.tooLarge.note(body.error, originOf(call.request));
+  options.tooLarge.note(body, originOf(call.request));
   throw problemOfBody(body);
 }
 
@@ -193,12 +200,7 @@ async function recalled(
 }
 
 async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetEndpointOptions): Promise<void> {
-  const { request, response, target } = call;
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    response.setHeader('Allow', 'GET, HEAD');
-    throw new ApiProblem(405, `${target.path} takes GET, HEAD, not ${shown(request.method ?? '')}`);
-  }
-  checkParameters(target.query, ['domain', 'entry']);
+  const { response, target } = call;
   const domain = target.query.get('domain') ?? '';
   const refusal = domain === '' ? undefined : asker.caller?.refusal(domain, Right.READ);
   if (refusal !== undefined) throw problemOf(refusal);

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import { packageFile } from '../files/package-file.ts';
 import type { ApiGuard } from './api-guard.ts';
-import { type ApiAnswer, ApiProblem, type ApiRoute, shown } from './api-route.ts';
+import { type ApiAnswer, type ApiMethod, ApiProblem, type ApiRoute, shown } from './api-route.ts';
 import type { HttpCall } from './http-server.ts';
 import { parseJson, readJsonBody, sendProblem } from './json-exchange.ts';
 import { requestPath, sendLines } from './text-response.ts';
@@ -92,7 +92,7 @@ export class ApiRouter {
 
   async #answerOf(call: HttpCall): Promise<ApiAnswer> {
     const { guard } = this.#options;
-    const { request, response, target } = call;
+    const { request, target } = call;
     guard.checkSite(request);
     const methods = this.#routes.get(target.path);
     const route = methods?.get(request.method === 'HEAD' ? 'GET' : (request.method ?? ''));
@@ -101,14 +101,7 @@ export class ApiRouter {
     if (methods === undefined) {
       throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.paths.join(', ')}`);
     }
-    if (route === undefined) {
-      const known = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
-      response.setHeader('Allow', known.join(', '));
-      throw new ApiProblem(
-        405,
-        `${target.path} takes ${known.join(', ')}, not ${shown(request.method ?? '')}`,
-      );
-    }
+    if (route === undefined) throw otherMethod(call, [...methods.keys()]);
     checkParameters(target.query, route.parameters);
     const takesBody = route.method === 'POST' || route.method === 'PUT';
     const bytes = takesBody ? await readJsonBody(call, this.#options.maxBodyBytes) : undefined;
@@ -136,8 +129,22 @@ async function send(response: ServerResponse, { status = 200, body, lines }: Api
   response.end(text);
 }
 
+/** @throws ApiProblem if the path takes another method, or has no such parameters */
+export function checkQuestion(call: HttpCall, method: ApiMethod, parameters: readonly string[]): void {
+  const { request, target } = call;
+  const isIt = request.method === method || (method === 'GET' && request.method === 'HEAD');
+  if (!isIt) throw otherMethod(call, [method]);
+  checkParameters(target.query, parameters);
+}
+
+function otherMethod({ request, response, target }: HttpCall, methods: readonly string[]): ApiProblem {
+  const known = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
+  response.setHeader('Allow', known);
+  return new ApiProblem(405, `${target.path} takes ${known}, not ${shown(request.method ?? '')}`);
+}
+
 /** @throws ApiProblem if a parameter is unknown, or occurs twice */
-export function checkParameters(query: URLSearchParams, known: readonly string[]): void {
+function checkParameters(query: URLSearchParams, known: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of query.keys()) {
     if (!known.includes(name)) {
