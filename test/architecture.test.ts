@@ -177,6 +177,7 @@ const allowed: Record<string, string[]> = {
     'rules/language',
     'rules/reader',
     'rules/review',
+    'process/queues',
   ],
   'control-plane/fleets': [
     'control-plane/kubernetes',
@@ -221,6 +222,7 @@ const allowed: Record<string, string[]> = {
     'process/log',
     'process/time',
     'rules/language',
+    'process/queues',
   ],
   'control-plane/settings': [
     'control-plane/model',
@@ -269,6 +271,7 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules/language',
     'rules/reader',
+    'process/queues',
   ],
   gen: [],
   limiter: [
@@ -515,6 +518,7 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/algorithms',
+    'process/queues',
   ],
   'limiter/reflection': ['gen', 'limiter/capabilities', 'limiter/grpc', 'process/grpc', 'process/settings'],
   'limiter/over-limit': [
@@ -574,7 +578,7 @@ const allowed: Record<string, string[]> = {
   ],
   'limiter/sockets': ['limiter/http2', 'process/net', 'process/time'],
   'limiter/stats/prometheus': ['limiter/stats/registry', 'process/http', 'process/net', 'process/time'],
-  'limiter/stats/registry': ['process/grpc', 'process/time', 'rules', 'process/regex'],
+  'limiter/stats/registry': ['process/grpc', 'process/time', 'rules', 'process/regex', 'process/queues'],
   'limiter/stats/sinks': ['limiter/stats/registry', 'process/time'],
   'limiter/statsd-mapper': [
     'limiter/capabilities',
@@ -588,7 +592,13 @@ const allowed: Record<string, string[]> = {
   'limiter/stores': ['limiter/algorithms', 'process/grpc', 'process/log', 'process/net'],
   'limiter/stores/failure': ['limiter/stores', 'limiter/stores/memory', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
-  'limiter/stores/memory': ['limiter/algorithms', 'limiter/allocate', 'limiter/stores', 'process/time'],
+  'limiter/stores/memory': [
+    'limiter/algorithms',
+    'limiter/allocate',
+    'limiter/stores',
+    'process/time',
+    'process/queues',
+  ],
   'limiter/stores/redis': [
     'limiter/algorithms',
     'limiter/allocate',
@@ -620,6 +630,7 @@ const allowed: Record<string, string[]> = {
     'process/http',
     'process/settings',
     'rules',
+    'process/queues',
   ],
   'limiter/tracing': [
     'limiter/capabilities',
@@ -668,11 +679,12 @@ const allowed: Record<string, string[]> = {
   ],
   'process/files': ['process/log', 'process/time'],
   'process/grpc': ['gen', 'process/net', 'process/time'],
-  'process/http': ['process/files', 'process/net', 'process/time'],
+  'process/http': ['process/files', 'process/net', 'process/time', 'process/queues'],
   'process/log': ['process/time'],
-  'process/net': ['process/files', 'process/log', 'process/time'],
+  'process/net': ['process/files', 'process/log', 'process/time', 'process/queues'],
+  'process/queues': [],
   'process/settings': ['process/net'],
-  'process/time': [],
+  'process/time': ['process/queues'],
   replay: [
     'limiter/assembly',
     'limiter/decide',

@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestMemory } from '../../process/http/http-connection.ts';
 import { addressGroup } from '../../process/net/peer.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { FairQueue } from '../../process/time/loop-turns.ts';
 
 /** Chosen: an API server with more unanswered reviews than this gives up on them before their turn comes. */
 const maxWaiting = 64;

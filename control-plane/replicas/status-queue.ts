@@ -1,5 +1,5 @@
 /** The statuses that wait to be written, and their order. */
-import { FairQueue } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';

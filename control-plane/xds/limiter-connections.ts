@@ -16,8 +16,8 @@ import {
   type MemoryOwner,
 } from '../../process/net/connection-memory.ts';
 import { addressGroup } from '../../process/net/peer.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import { FairQueue } from '../../process/time/loop-turns.ts';
 import type { ConnectionCut } from '../telemetry/control-plane-metrics.ts';
 
 export interface LimiterConnectionsOptions {

@@ -5,7 +5,7 @@ import {
   type GrpcStatus,
   type MessageListener,
 } from '../../process/grpc/handlers.ts';
-import { FairQueue } from '../../process/time/loop-turns.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Override } from '../../rules/override.ts';
 import { type AssignmentQuery, type FoundAssignments, findAssignments } from './assignments.ts';
 import { BucketIds } from './bucket-ids.ts';

@@ -9,6 +9,7 @@
  *
  * The lightest is the top of a binary heap, so a hit costs one look into a map and a few steps.
  */
+import { Heap } from '../../process/queues/heap.ts';
 
 export interface HeavyKey {
   readonly key: string;
@@ -28,16 +29,15 @@ class CountedKey implements HeavyKey {
   error: number;
   rule: string;
   shadowMode: boolean;
-  /** The position in the heap. */
-  at: number;
+  /** The place in the heap. */
+  place = 0;
 
-  constructor(key: string, rule: string, at: number) {
+  constructor(key: string, rule: string) {
     this.key = key;
     this.count = 0;
     this.error = 0;
     this.rule = rule;
     this.shadowMode = false;
-    this.at = at;
   }
 }
 
@@ -47,8 +47,12 @@ const entryBytes = 192;
 export class SpaceSaving {
   readonly #capacity: number;
   readonly #places = new Map<string, CountedKey>();
-  /** A binary heap: no place is lighter than its parent, at (n - 1) / 2. */
-  readonly #heap: CountedKey[] = [];
+  readonly #lightest = new Heap<CountedKey>(
+    (one, other) => one.count < other.count,
+    (counted, place) => {
+      counted.place = place;
+    },
+  );
   #total = 0;
   #bytes = 0;
 
@@ -63,7 +67,7 @@ export class SpaceSaving {
 
   /** The maximum weight of a key that is not held. */
   get missed(): number {
-    return this.#heap.length < this.#capacity ? 0 : this.#heap[0]!.count;
+    return this.#lightest.size < this.#capacity ? 0 : this.#lightest.first!.count;
   }
 
   /** The approximate size, with two bytes for each character of a text. */
@@ -73,7 +77,7 @@ export class SpaceSaving {
 
   /** Returns the keys in no order. */
   keys(): Iterable<HeavyKey> {
-    return this.#heap;
+    return this.#lightest.members;
   }
 
   add(key: string, weight: number, rule: string, shadowMode: boolean): void {
@@ -82,21 +86,20 @@ export class SpaceSaving {
     place.count += weight;
     if (place.rule !== rule) this.#rename(place, rule);
     place.shadowMode = shadowMode;
-    this.#sink(place);
+    this.#lightest.moved(place.place);
   }
 
   #placeFor(key: string, rule: string): CountedKey {
-    if (this.#heap.length === this.#capacity) return this.#replaceLightest(key);
-    const place = new CountedKey(key, rule, this.#heap.length);
-    this.#heap.push(place);
+    if (this.#lightest.size === this.#capacity) return this.#replaceLightest(key);
+    const place = new CountedKey(key, rule);
+    this.#lightest.add(place);
     this.#places.set(key, place);
     this.#bytes += entryBytes + 2 * (key.length + rule.length);
-    this.#rise(place);
     return place;
   }
 
   #replaceLightest(key: string): CountedKey {
-    const place = this.#heap[0]!;
+    const place = this.#lightest.first!;
     this.#places.delete(place.key);
     this.#bytes += 2 * (key.length - place.key.length);
     place.key = key;
@@ -108,39 +111,6 @@ export class SpaceSaving {
   #rename(place: CountedKey, rule: string): void {
     this.#bytes += 2 * (rule.length - place.rule.length);
     place.rule = rule;
-  }
-
-  /** Moves a place up until no place above it is heavier. A new place has no weight. */
-  #rise(place: CountedKey): void {
-    const heap = this.#heap;
-    let at = place.at;
-    while (at > 0) {
-      const above = heap[(at - 1) >> 1]!;
-      if (above.count <= place.count) break;
-      heap[at] = above;
-      above.at = at;
-      at = (at - 1) >> 1;
-    }
-    heap[at] = place;
-    place.at = at;
-  }
-
-  /** Moves a place down until no place below it is lighter. */
-  #sink(place: CountedKey): void {
-    const heap = this.#heap;
-    let at = place.at;
-    for (;;) {
-      let below = 2 * at + 1;
-      if (below >= heap.length) break;
-      if (below + 1 < heap.length && heap[below + 1]!.count < heap[below]!.count) below += 1;
-      const lighter = heap[below]!;
-      if (lighter.count >= place.count) break;
-      heap[at] = lighter;
-      lighter.at = at;
-      at = below;
-    }
-    heap[at] = place;
-    place.at = at;
   }
 }
 

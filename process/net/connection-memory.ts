@@ -6,6 +6,7 @@
  * Each thread has its own account, and all accounts share the bound. Beyond it, threads that use more than an equal part end
  * something.
  */
+import { Heap } from '../queues/heap.ts';
 import type { Timers } from '../time/clock.ts';
 import { addressGroup } from './peer.ts';
 
@@ -61,7 +62,7 @@ export class ConnectionMemory {
   readonly #shared: ThreadMemory | undefined;
   readonly #ownPart: number;
   readonly #byName = new Map<string, AddressUse>();
-  readonly #addresses = new LargestFirst<AddressUse>();
+  readonly #addresses = largestFirst<AddressUse>();
   readonly #measured = new Map<ConnectionUse, () => number>();
   readonly #timers: Timers;
   /** Set while there are connections. */
@@ -113,9 +114,9 @@ export class ConnectionMemory {
   /** Only a `ConnectionUse` calls this. */
   changed(use: ConnectionUse, change: number): void {
     const { address } = use;
-    address.connections.moved(use);
+    address.connections.moved(use.place);
     address.bytes += change;
-    this.#addresses.moved(address);
+    this.#addresses.moved(address.place);
     this.#bytes += change;
     this.#publish();
     if (change > 0) this.#shed();
@@ -125,9 +126,9 @@ export class ConnectionMemory {
   closed(use: ConnectionUse): void {
     const { address } = use;
     this.#measured.delete(use);
-    address.connections.remove(use);
-    if (address.connections.largest !== undefined) return;
-    this.#addresses.remove(address);
+    address.connections.remove(use.place);
+    if (address.connections.size > 0) return;
+    this.#addresses.remove(address.place);
     this.#byName.delete(address.name);
     if (this.#byName.size > 0) return;
     this.#endLooks?.();
@@ -145,7 +146,7 @@ export class ConnectionMemory {
     this.#isShedding = true;
     try {
       while (this.#isOver()) {
-        const use = this.#addresses.largest?.connections.largest;
+        const use = this.#addresses.first?.connections.first;
         if (use === undefined || use.bytes === 0) return;
         const before = this.#bytes;
         // A connection without unfinished work holds memory for others than its caller. It is asked again after its next report.
@@ -212,7 +213,7 @@ class AddressUse {
   place = 0;
   readonly name: string;
   readonly number: number;
-  readonly connections = new LargestFirst<ConnectionUse>();
+  readonly connections = largestFirst<ConnectionUse>();
 
   constructor(name: string, number: number) {
     this.name = name;
@@ -224,7 +225,7 @@ interface Ranked {
   readonly bytes: number;
   /** Numbers follow the order of arrival. */
   readonly number: number;
-  /** The index in the heap. Only the heap writes it. */
+  /** The place in its heap. */
   place: number;
 }
 
@@ -233,62 +234,8 @@ function outranks(one: Ranked, other: Ranked): boolean {
   return one.bytes > other.bytes || (one.bytes === other.bytes && one.number < other.number);
 }
 
-/** A binary heap whose members may grow and shrink. */
-class LargestFirst<Member extends Ranked> {
-  readonly #members: Member[] = [];
-
-  get largest(): Member | undefined {
-    return this.#members[0];
-  }
-
-  add(member: Member): void {
-    member.place = this.#members.length;
-    this.#members.push(member);
-    this.#rise(member);
-  }
-
-  remove(member: Member): void {
-    const last = this.#members.pop() as Member;
-    if (last === member) return;
-    this.#put(last, member.place);
-    this.moved(last);
-  }
-
-  /** Called when its bytes have changed. */
-  moved(member: Member): void {
-    this.#rise(member);
-    this.#sink(member);
-  }
-
-  #rise(member: Member): void {
-    let place = member.place;
-    while (place > 0) {
-      const above = this.#members[(place - 1) >> 1] as Member;
-      if (!outranks(member, above)) break;
-      const next = above.place;
-      this.#put(above, place);
-      place = next;
-    }
-    this.#put(member, place);
-  }
-
-  #sink(member: Member): void {
-    let place = member.place;
-    for (;;) {
-      let below = this.#members[2 * place + 1];
-      const right = this.#members[2 * place + 2];
-      if (below === undefined) break;
-      if (right !== undefined && outranks(right, below)) below = right;
-      if (!outranks(below, member)) break;
-      const next = below.place;
-      this.#put(below, place);
-      place = next;
-    }
-    this.#put(member, place);
-  }
-
-  #put(member: Member, place: number): void {
-    this.#members[place] = member;
+function largestFirst<Member extends Ranked>(): Heap<Member> {
+  return new Heap<Member>(outranks, (member, place) => {
     member.place = place;
-  }
+  });
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FairQueue, LoopTurns, type TurnTaker } from './loop-turns.ts';
+import { LoopTurns, type TurnTaker } from './loop-turns.ts';
 
 /** A loop whose turns are run by hand, with a clock that advances by the declared cost of work. */
 class Loop {
@@ -342,16 +342,6 @@ describe('what came', () => {
     expect(loop.turns.isOverdrawn()).toBe(true);
     loop.run();
     expect(loop.turns.isOverdrawn()).toBe(false);
-  });
-});
-
-describe('FairQueue', () => {
-  it('sheds the first of the largest group', () => {
-    const line = new FairQueue<{ group: string; id: number }>();
-    const all = ['a', 'b', 'b', 'a', 'b'].map((group, id) => ({ group, id }));
-    for (const one of all) line.add(one);
-    expect([line.shed()?.id, line.shed()?.id, line.size]).toEqual([1, 0, 3]);
-    expect([line.shed()?.id, line.shed()?.id, line.shed()?.id, line.shed()]).toEqual([2, 3, 4, undefined]);
   });
 });
 

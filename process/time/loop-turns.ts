@@ -14,6 +14,7 @@
  * The input of a connection must be read before its cost is known, which may be five times a share. So few connections are read in a
  * turn, and at most one whose address has sent expensive input.
  */
+import { FairQueue } from '../queues/fair-queue.ts';
 import { type Clock, systemClock } from './clock.ts';
 
 export interface TurnTaker {
@@ -24,65 +25,6 @@ export interface TurnTaker {
 
 /** The reason for waiting: to be served, after few or many requests; or to be read, which happens in the next turn of the loop. */
 export type TurnKind = 'little' | 'much' | 'read';
-
-/** Members that wait for the same kind of turn. */
-export class FairQueue<Member extends { readonly group: string } = TurnTaker> {
-  /** Members by group. Both are in the order of their turns. */
-  readonly #groups = new Map<string, Set<Member>>();
-  size = 0;
-
-  has(taker: Member): boolean {
-    return this.#groups.get(taker.group)?.has(taker) === true;
-  }
-
-  add(taker: Member): void {
-    const group = this.#groups.get(taker.group);
-    if (group === undefined) this.#groups.set(taker.group, new Set([taker]));
-    else group.add(taker);
-    this.size += 1;
-  }
-
-  /** Removes a member, and returns whether it was there. */
-  remove(taker: Member): boolean {
-    const group = this.#groups.get(taker.group);
-    if (group?.delete(taker) !== true) return false;
-    this.size -= 1;
-    if (group.size === 0) this.#groups.delete(taker.group);
-    return true;
-  }
-
-  /** The groups by name, each with its members, the one that has waited longest first. */
-  groups(): Iterable<readonly [name: string, members: ReadonlySet<Member>]> {
-    return this.#groups;
-  }
-
-  *[Symbol.iterator](): Iterator<Member> {
-    for (const group of this.#groups.values()) yield* group;
-  }
-
-  /** Removes and returns the member whose turn it is, among the groups that fit. Undefined: none waits. */
-  next(fits: (name: string) => boolean = () => true): Member | undefined {
-    for (const [name, group] of this.#groups) {
-      if (!fits(name)) continue;
-      for (const taker of group) {
-        this.remove(taker);
-        // The group moves to the end.
-        if (this.#groups.delete(name)) this.#groups.set(name, group);
-        return taker;
-      }
-    }
-    return undefined;
-  }
-
-  /** Removes and returns the first member of the largest group. Undefined: none waits. */
-  shed(): Member | undefined {
-    let largest: Set<Member> | undefined;
-    for (const group of this.#groups.values()) if (group.size > (largest?.size ?? 0)) largest = group;
-    const [first] = largest ?? [];
-    if (first !== undefined) this.remove(first);
-    return first;
-  }
-}
 
 /** The steps of one turn of the loop. */
 interface Steps {
@@ -132,9 +74,9 @@ const system: LoopTurnsOptions = { clock: systemClock, later: setImmediate };
 
 export class LoopTurns {
   readonly #options: LoopTurnsOptions;
-  readonly #little = new FairQueue();
-  readonly #much = new FairQueue();
-  readonly #read = new FairQueue();
+  readonly #little = new FairQueue<TurnTaker>();
+  readonly #much = new FairQueue<TurnTaker>();
+  readonly #read = new FairQueue<TurnTaker>();
   /** The time at which input has used up its share, if it is watched. */
   #endMs = Number.NEGATIVE_INFINITY;
   /** Whether the turn of the loop in which the share began is still running. */

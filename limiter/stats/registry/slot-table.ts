@@ -1,4 +1,5 @@
 /** The meaning of each slot of the registry (a name with tags, or one statistic of a metric key), and the order of slots by name. */
+import { Heap } from '../../../process/queues/heap.ts';
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
 import { NameBudget, orderedTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { overflowKey } from './rule-metrics.ts';
@@ -218,22 +219,16 @@ export class SortedNames {
 
   /** Returns every slot added before the first step, by name. It may be read over many turns of the event loop. */
   *slots(): Generator<number> {
-    const heap: Head[] = [];
+    const heads = new Heap<Head>((one, other) => one.name < other.name);
     for (const run of [...this.#runs, this.#sorted(this.#open)]) {
       const head: Head = { run, position: -1, name: '' };
-      if (!this.#advance(head)) continue;
-      heap.push(head);
-      siftUp(heap);
+      if (this.#advance(head)) heads.add(head);
     }
-    for (let head = heap[0]; head !== undefined; head = heap[0]) {
+    for (let head = heads.first; head !== undefined; head = heads.first) {
       // The slot may have lost its name since it was put in order.
       if (this.#isCurrent(head)) yield head.run.slots[head.position] as number;
-      if (!this.#advance(head)) {
-        const last = heap.pop() as Head;
-        if (heap.length === 0) return;
-        heap[0] = last;
-      }
-      siftDown(heap);
+      if (this.#advance(head)) heads.moved();
+      else heads.remove();
     }
   }
 
@@ -284,32 +279,4 @@ export class SortedNames {
     const inOrder = named.map(({ slot }) => slot);
     return { slots: inOrder, generations: inOrder.map((slot) => this.#named.generationOf(slot)) };
   }
-}
-
-function siftUp(heap: Head[]): void {
-  let at = heap.length - 1;
-  const head = heap[at] as Head;
-  while (at > 0) {
-    const parent = (at - 1) >> 1;
-    const above = heap[parent] as Head;
-    if (above.name <= head.name) break;
-    heap[at] = above;
-    at = parent;
-  }
-  heap[at] = head;
-}
-
-function siftDown(heap: Head[]): void {
-  const head = heap[0] as Head;
-  let at = 0;
-  for (;;) {
-    let child = 2 * at + 1;
-    if (child >= heap.length) break;
-    if (child + 1 < heap.length && (heap[child + 1] as Head).name < (heap[child] as Head).name) child += 1;
-    const below = heap[child] as Head;
-    if (head.name <= below.name) break;
-    heap[at] = below;
-    at = child;
-  }
-  heap[at] = head;
 }

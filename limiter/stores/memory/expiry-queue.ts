@@ -2,6 +2,8 @@
  * Elements in the order of their ends, to the second or another tick: a list for each tick in which any element ends, and a heap of those
  * ticks.
  */
+import { Heap } from '../../../process/queues/heap.ts';
+
 export interface Expiring {
   /** The end may move to a later time. Code that takes the element at its old tick must add it again. */
   readonly expiresAtMs: number;
@@ -17,8 +19,7 @@ export interface Expiring {
  */
 export class ExpiryQueue<T extends Expiring> {
   readonly #heads = new Map<number, T>();
-  /** A binary heap, the earliest first. */
-  readonly #ticks: number[] = [];
+  readonly #ticks = new Heap(isEarlier);
   readonly #tickMs: number;
 
   constructor(tickMs = 1000) {
@@ -31,7 +32,7 @@ export class ExpiryQueue<T extends Expiring> {
     const head = this.#heads.get(tick);
     element.nextInTick = head;
     this.#heads.set(tick, element);
-    if (head === undefined) this.#push(tick);
+    if (head === undefined) this.#ticks.add(tick);
   }
 
   /** Takes one of the elements that end soonest, or undefined if the queue is empty. */
@@ -41,7 +42,7 @@ export class ExpiryQueue<T extends Expiring> {
 
   /** Does the same, but only if the element's tick is over at `nowMs`. */
   takeEndedBy(nowMs: number): T | undefined {
-    const tick = this.#ticks[0];
+    const tick = this.#ticks.first;
     if (tick === undefined || tick * this.#tickMs > nowMs) return undefined;
     const element = this.#heads.get(tick) as T;
     const next = element.nextInTick as T | undefined;
@@ -50,39 +51,12 @@ export class ExpiryQueue<T extends Expiring> {
       this.#heads.set(tick, next);
     } else {
       this.#heads.delete(tick);
-      this.#pop();
+      this.#ticks.remove();
     }
     return element;
   }
+}
 
-  #push(tick: number): void {
-    const heap = this.#ticks;
-    let at = heap.length;
-    heap.push(tick);
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = heap[parent] as number;
-      if (above <= tick) break;
-      heap[at] = above;
-      at = parent;
-    }
-    heap[at] = tick;
-  }
-
-  #pop(): void {
-    const heap = this.#ticks;
-    const last = heap.pop() as number;
-    const length = heap.length;
-    if (length === 0) return;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= length) break;
-      if (child + 1 < length && (heap[child + 1] as number) < (heap[child] as number)) child += 1;
-      if ((heap[child] as number) >= last) break;
-      heap[at] = heap[child] as number;
-      at = child;
-    }
-    heap[at] = last;
-  }
+function isEarlier(one: number, other: number): boolean {
+  return one < other;
 }
