@@ -14,6 +14,7 @@ const steps: [string, string, string[]][] = [
   ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
   ['generated files', 'node', ['scripts/generate.ts', '--check']],
   ['cost of change', 'node', ['scripts/cost-of-change.ts', '--check']],
+  ['named mutants', 'node', ['test/mutants/main.ts', '--check']],
   ['prose', 'node', ['scripts/prose.ts', '--check']],
   // A report: it fails only if it cannot be made.
   ['size of the house', 'node', ['scripts/measure-house.ts', '--no-walks']],

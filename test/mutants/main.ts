@@ -1,13 +1,18 @@
 /**
- * `npx node test/mutants/main.ts [--json] [--list] [TEXT]`: tries the mutants whose defect, file or declaration contains the text.
- * `--list` only names them.
+ * `npx node test/mutants/main.ts [--json] [--list] [--check] [TEXT]`: tries the mutants whose defect, file or declaration contains the
+ * text. `--list` only names them. `--check` only finds those whose text the sources no longer contain, and those of the long tests.
  */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { projectRoot } from '../../scripts/commands.ts';
+import { longTestDefects } from './long-test-defects.ts';
+import { type Defect, MutantError, mutated } from './mutant-source.ts';
 import { mutants } from './mutants.ts';
 import { runMutants } from './run-mutants.ts';
 
 const { values, positionals } = parseArgs({
-  options: { json: { type: 'boolean' }, list: { type: 'boolean' } },
+  options: { json: { type: 'boolean' }, list: { type: 'boolean' }, check: { type: 'boolean' } },
   allowPositionals: true,
 });
 const [text = ''] = positionals;
@@ -19,6 +24,11 @@ if (chosen.length === 0) {
 if (values.list) {
   for (const { defect, file, within } of chosen) console.log(`${defect} (${file}, ${within})`);
   process.exit(0);
+}
+if (values.check) {
+  const problems = [...chosen, ...Object.values(longTestDefects)].flatMap(problemsOf);
+  for (const problem of problems) console.error(problem);
+  process.exit(problems.length === 0 ? 0 : 1);
 }
 const result = await runMutants(chosen);
 if (values.json) process.stdout.write(JSON.stringify(result));
@@ -35,3 +45,16 @@ const isGood =
     ({ is }, index) => is === 'killed' || (is === 'timedOut' && chosen[index]!.byTimeout),
   );
 process.exitCode = isGood ? 0 : 1;
+
+/** Returns why the defect can no longer be put into the sources. */
+function problemsOf(defect: Defect): string[] {
+  const path = join(projectRoot, defect.file);
+  if (!existsSync(path)) return [`${defect.file} is missing: ${defect.defect}`];
+  try {
+    mutated(readFileSync(path, 'utf8'), defect);
+    return [];
+  } catch (error) {
+    if (error instanceof MutantError) return [`${error.message} (${defect.defect})`];
+    throw error;
+  }
+}

@@ -33,6 +33,7 @@ describe('the command', () => {
     });
     const { status, stdout } = run('--list');
     expect([status, stdout.trimEnd().split('\n').length]).toEqual([0, mutants.length]);
+    expect(run('--check')).toMatchObject({ status: 0, stdout: '', stderr: '' });
   });
 });
 
