@@ -1,11 +1,11 @@
 /**
  * `npx node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: has generated and mutated rule files and manifests read by `rules/` of
- * this checkout and by that of another one, and lists the first that are read, reviewed, written, encoded, matched or compared in
- * another way. For changes of readers and writers that are to change nothing.
+ * this checkout and by that of another one, and lists the first whose rules are read, written, encoded or listed in another way,
+ * and the messages that differ. Those that were reworded on purpose are in `reworded-rule-messages.json`. For changes of readers and
+ * writers that are to change nothing.
  */
 
-import { createHash } from 'node:crypto';
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import fc from 'fast-check';
 import type { compareSources } from '../cli/diff/compare-domain.ts';
@@ -85,65 +85,139 @@ function textsOf(count: number, seed: number): string[] {
   });
 }
 
-/** Everything that is said of a text. `before`: the sources of the text before it. */
-function saidOf(rules: Rules, text: string, before: RuleSource[]): { said: string; sources: RuleSource[] } {
-  const parts: unknown[] = [];
-  const add = (make: () => unknown): void => {
+/** What a checkout makes of a text. */
+interface Answers {
+  sources: RuleSource[];
+  /** What is in force: written, encoded and listed. Each part as JSON. */
+  results: string[];
+  /** All texts that describe the rules, and how they differ from the ones before. */
+  words: string[];
+  /** Errors and warnings, with their lines. */
+  messages: string[];
+}
+
+/** `before`: the sources of the text before it, if their words are compared. */
+function answersTo(rules: Rules, text: string, before: RuleSource[] | undefined): Answers {
+  const attempt = (make: () => unknown): string => {
     try {
-      parts.push(make());
+      return JSON.stringify(make());
     } catch (error) {
-      parts.push(String(error));
+      return String(error);
     }
   };
   const reading = rules.readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
   const sources = reading.sources.map(({ source }) => source);
-  parts.push(
-    // Checkouts from before have neither list. Reviews are compared below.
-    { ...reading, reviewable: undefined, unreviewed: undefined },
-    reading.sources.map((one) => one.placeOf(['descriptors', 0, 'rate_limit', 'unit'])),
-  );
-  add(() => rules.placedWarnings(reading.sources));
-  add(() => rules.resourcesToJson(sources));
-  add(() => rules.compareSources(before, sources, 'default'));
-  add(() => {
-    const table = new rules.RuleTable(rules.compileRules(sources));
-    return [...table.rlconfigLines(), ...table.ruleFileLines()];
-  });
+  const messages = [...reading.errors, ...reading.warnings, ...rules.placedWarnings(reading.sources)];
+  const results = [
+    attempt(() => reading.sources.map((one) => one.placeOf(['descriptors', 0, 'rate_limit', 'unit']))),
+    attempt(() => rules.resourcesToJson(sources)),
+    attempt(() => new rules.RuleTable(rules.compileRules(sources)).rlconfigLines()),
+  ];
+  const words = before === undefined ? [] : textsIn(rules.compareSources(before, sources, 'default'));
   for (const source of sources) {
-    add(() => rules.ruleFileValue(source));
-    add(() => rules.manifestValue(source, { name: 'x', namespace: 'y', labels: {}, fleet: 'z' }));
-    add(() => rules.decodeResource(rules.encodeResource(source)));
-    add(() => Buffer.from(rules.encodeResource(source)).toString('hex'));
+    results.push(
+      attempt(() => rules.ruleFileValue(source)),
+      attempt(() => rules.manifestValue(source, { name: 'x', namespace: 'y', labels: {}, fleet: 'z' })),
+      attempt(() => Buffer.from(rules.encodeResource(source)).toString('hex')),
+    );
+    if (before === undefined) continue;
+    results.push(attempt(() => rules.decodeResource(rules.encodeResource(source))));
     for (const rule of source.descriptors)
-      add(() => [
-        rules.describeRule(rule),
-        rules.limitTexts(rule.limits),
-        rules.limitsWords(rule.limits),
-        rules.ruleWords(rule),
-      ]);
+      words.push(
+        ...textsIn([
+          rules.describeRule(rule),
+          rules.limitTexts(rule.limits),
+          rules.limitsWords(rule.limits),
+          rules.ruleWords(rule),
+        ]),
+      );
   }
-  return { said: JSON.stringify(parts), sources };
+  return {
+    sources,
+    results,
+    words,
+    messages: messages.map(({ text: message, line }) => `${line ?? '?'}: ${message}`),
+  };
+}
+
+/** All texts within a value of JSON. */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** The text without the lines whose keys only one checkout knows, so that the rest is compared. */
+function withoutNewKeys(ours: Rules, theirs: Rules, text: string): string {
+  const unknownKeys = (rules: Rules): string[] => {
+    const { errors } = rules.readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
+    return errors
+      .filter(({ code }) => code === 'unknown-key')
+      .map(({ line, text: message }) => `${line} ${message}`);
+  };
+  const newKeys = new Set(unknownKeys(theirs)).difference(new Set(unknownKeys(ours)));
+  const newLines = new Set([...newKeys].map((key) => Number.parseInt(key, 10)));
+  const lines = text.split('\n').filter((_, index) => !newLines.has(index + 1));
+  return newLines.size === 0 ? text : withoutNewKeys(ours, theirs, lines.join('\n'));
+}
+
+/** `reworded-rule-messages.json`: what was said in other words, on purpose, since commit 5160959b. Patterns of regular expressions. */
+interface Reworded {
+  /** Pairs of the words before and after. */
+  reworded: [before: string, after: string][];
+  /** Messages that are new. */
+  added: string[];
+  /** Messages that are no longer reported beside another error, from which they follow. */
+  omitted: string[];
+}
+
+function readReworded(): Reworded {
+  return JSON.parse(readFileSync(join(import.meta.dirname, 'reworded-rule-messages.json'), 'utf8'));
+}
+
+/** The same for messages that differ only in names and numbers. */
+function templateOf(message: string): string {
+  return message
+    .replace(/^[\d?]+: /, '')
+    .replace(/'(?:[^']|'s)*'/g, "'…'")
+    .replaceAll(/\d+/g, 'N')
+    .replaceAll(/(?:\.?descriptors\[N\])+/g, '.descriptors[N]');
 }
 
 async function main(): Promise<void> {
   const [folder, count = '10000', seed = '1'] = process.argv.slice(2);
   if (folder === undefined) throw new Error('say the folder of the other checkout, with its node_modules');
   const [ours, theirs] = await Promise.all([rulesOf(projectRoot), rulesOf(resolve(folder))]);
-  let [ourBefore, theirBefore]: [RuleSource[], RuleSource[]] = [[], []];
-  let [accepted, different] = [0, 0];
-  const hash = createHash('sha256');
-  for (const text of textsOf(Number(count), Number(seed))) {
-    const one = saidOf(ours, text, ourBefore);
-    const other = saidOf(theirs, text, theirBefore);
-    [ourBefore, theirBefore] = [one.sources, other.sources];
-    hash.update(one.said);
+  const { reworded, added, omitted } = readReworded();
+  const rewordings = reworded.map(([before, after]) => [new RegExp(before, 'g'), after] as const);
+  const nowSaid = (text: string): string =>
+    rewordings.reduce((said, [before, after]) => said.replace(before, after), text);
+  const isNew = (message: string) => added.some((pattern) => new RegExp(pattern, 's').test(message));
+  const isOmitted = (message: string) => omitted.some((pattern) => new RegExp(pattern, 's').test(message));
+  // Checkouts from before one description of rules have sources and words of another form.
+  let [ourBefore, theirBefore]: [RuleSource[]?, RuleSource[]?] = 'describeRule' in theirs ? [[], []] : [];
+  let [accepted, otherResults] = [0, 0];
+  const otherWords = new Map<string, number>();
+  const note = (words: string) => otherWords.set(words, (otherWords.get(words) ?? 0) + 1);
+  for (const generated of textsOf(Number(count), Number(seed))) {
+    const text = withoutNewKeys(ours, theirs, generated);
+    const one = answersTo(ours, text, ourBefore);
+    const other = answersTo(theirs, text, theirBefore);
+    if (ourBefore !== undefined) [ourBefore, theirBefore] = [one.sources, other.sources];
     if (one.sources.length > 0) accepted++;
-    if (one.said !== other.said && different++ < 3) console.log(`${text}\n${one.said}\n${other.said}\n`);
+    if (one.results.join('\n') !== other.results.join('\n') && otherResults++ < 3)
+      console.log(`${text}\n${one.results.join('\n')}\n${other.results.join('\n')}\n`);
+    const said = new Set([...one.messages, ...one.words]);
+    const saidBefore = new Set([...other.messages, ...other.words].map(nowSaid));
+    for (const message of said.difference(saidBefore)) if (!isNew(message)) note(`+ ${templateOf(message)}`);
+    for (const message of saidBefore.difference(said))
+      if (!(isOmitted(message) && one.sources.length === 0)) note(`- ${templateOf(message)}`);
   }
+  for (const [words, times] of [...otherWords].sort(([, a], [, b]) => b - a).slice(0, 40))
+    console.log(`${String(times).padStart(6)} ${words}`);
   console.log(
-    `${count} texts, ${accepted} accepted, ${different} different; ${hash.digest('hex').slice(0, 16)}`,
+    `${count} texts, ${accepted} accepted: ${otherResults} with other results, ${otherWords.size} other messages`,
   );
-  process.exitCode = different === 0 ? 0 : 1;
+  process.exitCode = otherResults + otherWords.size === 0 ? 0 : 1;
 }
 
 await main();
