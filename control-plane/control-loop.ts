@@ -16,7 +16,6 @@ import { parseDomainOwners } from './model/domain-owners.ts';
 import { isEndReason } from './model/reasons.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
-import { Removals } from './reconcile/removals.ts';
 import type { BoardChanges } from './reconcile/status-board.ts';
 import { StatusPump } from './replicas/status-pump.ts';
 import { type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
@@ -70,7 +69,8 @@ export class ControlLoop {
   readonly #announcer: Announcer;
   /** Undefined without an API server, because there are no events then. */
   readonly #collisions: CollisionWatch | undefined;
-  readonly #removals: Removals | undefined;
+  /** Deleted objects without a webhook, because too many wait. */
+  readonly #drops: LogThrottle<undefined>;
   #world = unknownWorld;
   #round: Round;
   #isDeciding = false;
@@ -97,7 +97,9 @@ export class ControlLoop {
       run: () => this.backing.publish(this.streams.limiters()),
     });
     this.#queue = new StatusQueue({ writesPerSecond: settings.statusWritesPerSecond });
-    this.#removals = hasWebhooks ? this.#createRemovals() : undefined;
+    const { log, clock } = options;
+    const max = settings.webhookQueueSize;
+    this.#drops = new LogThrottle(clock, (_, count) => lines.removedDropped(log, { count, max }));
     this.#announcer = new Announcer({
       ...options,
       notify: hasWebhooks ? notify : undefined,
@@ -220,6 +222,7 @@ export class ControlLoop {
     const isNewLeader = this.isServing && backing.leads && (isFirst || lead === 'begins');
     if (isNewLeader) this.#announcer.startedLeading(backing.source.objects.values());
     this.#logWaits(outcome, last);
+    this.#reportDrops(last);
     if (!this.#isEnding) this.#write(outcome);
     const isReported = this.#round.world.reports !== last.world.reports;
     if (decided !== undefined || lead !== undefined || isReported) this.#collisions?.update();
@@ -261,6 +264,19 @@ export class ControlLoop {
     this.#collisions?.stoppedLeading();
   }
 
+  #reportDrops({ removals: before }: Round): void {
+    const dropped = (this.#round.removals?.dropped ?? 0) - (before?.dropped ?? 0);
+    if (dropped === 0 || !this.backing.leads) return;
+    this.#options.metrics.webhookDropped('queue full', dropped);
+    for (let i = 0; i < dropped; i++) this.#drops.note(undefined);
+  }
+
+  /** The webhook of a deleted object was delivered. */
+  #notified(uid: string): void {
+    const waiting = [...this.#world.notified].filter((one) => this.#round.removals?.isWaiting(one));
+    this.#learn({ notified: new Set([...waiting, uid]) });
+  }
+
   #logWaits({ awaited }: RoundResult, { unread }: Round): void {
     const { log } = this.#options;
     if (this.unread !== unread && this.unread.length > 0) lines.startIsBlocked(log, this.unread);
@@ -271,10 +287,7 @@ export class ControlLoop {
   #write({ statuses, fleetStatuses = [], removed = [] }: RoundResult): void {
     for (const { fleet, status } of fleetStatuses) this.backing.fleets?.writeStatus(fleet, status);
     for (const { object, total } of removed) {
-      this.#announcer.removed(object, total, () => {
-        this.#removals?.done(object.uid, this.#options.clock.nowMs());
-        this.backing.share({ removed: this.#removals?.objects ?? [] });
-      });
+      this.#announcer.removed(object, total, () => this.#notified(object.uid));
     }
     if (statuses !== undefined) this.#writeStatuses(statuses);
   }
@@ -321,6 +334,7 @@ export class ControlLoop {
     const { settings } = this.#options;
     const { backing } = this;
     const { controllerName } = backing;
+    const hasWebhooks = settings.webhookUrls.length > 0;
     const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
     if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
     return firstRound({
@@ -336,28 +350,13 @@ export class ControlLoop {
       isGone: (object) => backing.source.isGone(object),
       writes: backing.statusWriter.writes,
       inFlight: (uid) => this.#queue.inFlight(uid),
-      removals: this.#removals,
+      removals: hasWebhooks ? { max: settings.webhookQueueSize, forgetAfterMs: this.#repeatMs } : undefined,
     });
   }
 
   /** The maximum age of webhooks that an earlier leader may have lost and that this one repeats. */
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
-  }
-
-  #createRemovals(): Removals {
-    const { settings, log, clock, metrics } = this.#options;
-    const { webhookQueueSize: max } = settings;
-    const drops = new LogThrottle<undefined>(clock, (_, count) => lines.removedDropped(log, { count, max }));
-    return new Removals({
-      max,
-      forgetAfterMs: this.#repeatMs,
-      dropped: () => {
-        if (!this.backing.leads) return;
-        metrics.webhookDropped('queue full', 1);
-        drops.note(undefined);
-      },
-    });
   }
 
   #createCollisions(): CollisionWatch {

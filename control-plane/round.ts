@@ -21,7 +21,7 @@ import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import type { OverridePreview } from './reconcile/overrides.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
-import type { Removals, RemovedObject } from './reconcile/removals.ts';
+import { Removals, type RemovalsOptions, type RemovedObject } from './reconcile/removals.ts';
 import {
   type BoardChanges,
   type LimiterCounts,
@@ -58,7 +58,7 @@ export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFli
   /** See `ObjectSource.isGone`. */
   isGone(object: ConfigObject): boolean;
   /** Undefined without webhooks. */
-  removals?: Removals | undefined;
+  removals?: RemovalsOptions | undefined;
 }
 
 /** The state that rounds share: the options, and values that change in place. */
@@ -89,6 +89,8 @@ export interface Round {
   readonly ledger: VersionLedger;
   /** The limiters that were seen. */
   readonly limiters: LimiterView;
+  /** Deleted objects. Undefined without webhooks. */
+  readonly removals: Removals | undefined;
   readonly memory: Memory;
   readonly rhythms: Rhythms;
   /** The time, on the monotonic clock, at which objects that are reachable again are certainly up to date. */
@@ -134,6 +136,7 @@ export function firstRound(options: RoundOptions): Round {
     isCutOff: false,
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
+    removals: options.removals && Removals.none(options.removals),
     memory: { options, decider: options.decider, board: new StatusBoard(options) },
     rhythms: {
       snapshots: Rhythm.of(snapshotRhythm),
@@ -157,7 +160,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   if (snapshotsMayDiffer(next, last.world, at)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
   if (outcome.decided || outcome.lead) share(next, at, outcome);
-  if (world.removed !== last.world.removed) useRemoved(next, at, outcome);
+  followRemoved(next, last.world, at, outcome);
   if (outcome.decided || statusesMayDiffer(next, last.world, at)) ask(next, 'statuses', at.monotonicMs);
   const isStatusRound = begin(next, 'statuses', at.monotonicMs);
   if (isStatusRound) decideStatuses(next, at, outcome);
@@ -344,10 +347,18 @@ function share({ decision, specs, isCutOff }: Draft, { leads }: RoundState, outc
   if (leads && !isCutOff) outcome.shared.decision = decision;
 }
 
-function useRemoved(next: Draft, { leads, wallMs }: RoundState, outcome: DraftOutcome): void {
-  const { removals } = next.memory.options;
-  removals?.useStored(next.world.removed ?? [], { leads, nowMs: wallMs });
-  outcome.shared.removed = removals?.objects ?? [];
+function followRemoved(
+  next: Draft,
+  before: World,
+  { leads, wallMs }: RoundState,
+  outcome: DraftOutcome,
+): void {
+  const { removed, notified } = next.world;
+  if (removed === before.removed && notified === before.notified) return;
+  next.removals = next.removals?.afterNotices(notified.difference(before.notified), wallMs);
+  if (removed !== before.removed)
+    next.removals = next.removals?.afterStore(removed ?? [], { leads, nowMs: wallMs });
+  outcome.shared.removed = next.removals?.objects ?? [];
 }
 
 function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
@@ -377,29 +388,27 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
 }
 
 function reportRemoved(
-  { ledger, limiters, memory }: Draft,
+  next: Draft,
   decision: ClusterDecision,
   { leads, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
   outcome: DraftOutcome,
 ): void {
-  const { removals, isGone } = memory.options;
-  if (removals === undefined) return;
-  removals.observe(decision, isGone, wallMs);
-  if (!leads) {
-    removals.follow(wallMs);
-    return;
+  const { ledger, limiters } = next;
+  const observed = next.removals?.afterDecision(decision, next.memory.options.isGone, wallMs);
+  next.removals = leads ? observed : observed?.ofOtherLeader(wallMs);
+  if (next.removals === undefined || !leads) return;
+  if (!awaitsLimiters) {
+    const { due, removals } = next.removals.reporting(
+      (fleet) => ledger.newest(fleet)?.number,
+      (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
+    );
+    next.removals = removals;
+    outcome.removed = due.map((object) => {
+      const total = object.served === null ? 0 : limiters.fleet(object.served.fleet).total;
+      return { object, total };
+    });
   }
-  const due = awaitsLimiters
-    ? []
-    : removals.due(
-        (fleet) => ledger.newest(fleet)?.number,
-        (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
-      );
-  outcome.removed = due.map((object) => {
-    const total = object.served === null ? 0 : limiters.fleet(object.served.fleet).total;
-    return { object, total };
-  });
-  outcome.shared.removed = removals.objects;
+  outcome.shared.removed = next.removals.objects;
 }
 
 /** Returns the wait until something changes without news. Work that is due has already been requested. */

@@ -22,6 +22,8 @@ export interface World {
   readonly kept: ReadonlyMap<string, LastAcceptedSpec> | undefined;
   /** Deleted objects that are stored for the next leader. */
   readonly removed: readonly RemovedObject[] | undefined;
+  /** Uids of deleted objects whose webhooks were delivered a moment ago. */
+  readonly notified: ReadonlySet<string>;
   /** The reports of all living replicas, beginning with the report of this one. */
   readonly reports: readonly ReplicaReport[];
   /** The limiters that are expected in each fleet. */
@@ -49,6 +51,7 @@ export const unknownWorld: World = {
   policy: undefined,
   kept: undefined,
   removed: undefined,
+  notified: new Set(),
   reports: [],
   expectations: undefined,
   fleets: undefined,

@@ -1,27 +1,65 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
-import { Removals } from './removals.ts';
+import { Removals, type RemovedObject } from './removals.ts';
 
 const startMs = 1_000_000;
 const forgetAfterMs = 45_000;
 
 let nowMs: number;
-let dropped: number;
 /** Number of the newest snapshot by fleet. */
 let newest: Map<string, number>;
 /** What each limiter of each fleet has: the number of a snapshot. */
 let accepted: Map<string, number[]>;
 beforeEach(() => {
   nowMs = startMs;
-  dropped = 0;
   newest = new Map([['default', 1]]);
   accepted = new Map([['default', [1]]]);
 });
 
-function removals(max = 3): Removals {
-  return new Removals({ max, forgetAfterMs, dropped: () => dropped++ });
+/** What one process remembers. */
+class Memory {
+  #removals: Removals;
+
+  constructor(max: number) {
+    this.#removals = Removals.none({ max, forgetAfterMs });
+  }
+
+  get objects(): RemovedObject[] {
+    return this.#removals.objects;
+  }
+
+  get dropped(): number {
+    return this.#removals.dropped;
+  }
+
+  observe(...args: Parameters<Removals['afterDecision']>): void {
+    this.#removals = this.#removals.afterDecision(...args);
+  }
+
+  useStored(...args: Parameters<Removals['afterStore']>): void {
+    this.#removals = this.#removals.afterStore(...args);
+  }
+
+  follow(nowMs: number): void {
+    this.#removals = this.#removals.ofOtherLeader(nowMs);
+  }
+
+  done(uid: string): void {
+    this.#removals = this.#removals.afterNotices([uid], nowMs);
+  }
+
+  /** Names of what is to be reported now. */
+  due(): string[] {
+    const mayRun = (fleet: string, _: string, since: number): boolean =>
+      (accepted.get(fleet) ?? []).some((number) => number < since);
+    const { due, removals } = this.#removals.reporting((fleet) => newest.get(fleet), mayRun);
+    this.#removals = removals;
+    return due.map(({ name }) => name);
+  }
 }
+
+const removals = (max = 3) => new Memory(max);
 
 function outcomeOf(name: string, isServed = true): ObjectOutcome {
   const object = configObject({ name });
@@ -51,28 +89,21 @@ const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => outcomeOf(name)) as [
   ObjectOutcome,
 ];
 
-/** Names of what is to be reported now. */
-function due(of: Removals): string[] {
-  const mayRun = (fleet: string, _: string, since: number): boolean =>
-    (accepted.get(fleet) ?? []).some((number) => number < since);
-  return of.due((fleet) => newest.get(fleet), mayRun).map(({ name }) => name);
-}
-
 describe('a deleted object', () => {
   it('is reported once, when no limiter runs its rules any more', () => {
     const leader = removals();
     leader.observe(decisionOf(a, b), gone, nowMs);
     newest.set('default', 2);
     leader.observe(decisionOf(b), gone, nowMs);
-    expect(due(leader)).toEqual([]);
+    expect(leader.due()).toEqual([]);
     newest.set('default', 3);
-    expect(due(leader)).toEqual([]);
+    expect(leader.due()).toEqual([]);
     // The snapshot without it is enough, also if there is a newer one.
     accepted.set('default', [2, 3]);
-    expect(due(leader)).toEqual(['a']);
-    expect(due(leader)).toEqual([]);
+    expect(leader.due()).toEqual(['a']);
+    expect(leader.due()).toEqual([]);
     expect(leader.objects).toHaveLength(1);
-    leader.done(a.object.uid, nowMs);
+    leader.done(a.object.uid);
     expect(leader.objects).toEqual([]);
   });
 
@@ -80,7 +111,7 @@ describe('a deleted object', () => {
     const leader = removals();
     leader.observe(decisionOf(outcomeOf('bad', false)), gone, nowMs);
     leader.observe(decisionOf(), gone, nowMs);
-    expect(due(leader)).toEqual(['bad']);
+    expect(leader.due()).toEqual(['bad']);
   });
 
   it('of a fleet that nothing is served to is reported when no limiter runs anything', () => {
@@ -89,9 +120,9 @@ describe('a deleted object', () => {
     newest.delete('default');
     leader.observe(decisionOf(), gone, nowMs);
     accepted.set('default', [7]);
-    expect(due(leader)).toEqual([]);
+    expect(leader.due()).toEqual([]);
     accepted.set('default', []);
-    expect(due(leader)).toEqual(['a']);
+    expect(leader.due()).toEqual(['a']);
   });
 
   it('that is created again is reported: it had another uid', () => {
@@ -100,7 +131,7 @@ describe('a deleted object', () => {
     const again = { ...a, object: { ...a.object, uid: 'another' } };
     leader.observe(decisionOf(again), gone, nowMs);
     expect(leader.objects.map(({ uid }) => uid)).toEqual([a.object.uid]);
-    expect(due(leader)).toEqual(['a']);
+    expect(leader.due()).toEqual(['a']);
   });
 
   it('is not one that is merely not ours any more', () => {
@@ -114,7 +145,7 @@ describe('a deleted object', () => {
     const leader = removals(2);
     leader.observe(decisionOf(a, b, c), gone, nowMs);
     leader.observe(decisionOf(), gone, nowMs);
-    expect([leader.objects.map(({ name }) => name), dropped]).toEqual([['b', 'c'], 1]);
+    expect([leader.objects.map(({ name }) => name), leader.dropped]).toEqual([['b', 'c'], 1]);
   });
 });
 
@@ -128,7 +159,7 @@ describe('the next leader', () => {
     const second = removals();
     second.useStored(first.objects, others);
     second.observe(decisionOf(), gone, nowMs);
-    expect(due(second)).toEqual(['a', 'b']);
+    expect(second.due()).toEqual(['a', 'b']);
   });
 
   it('reports what it saw itself, unless the one before has taken it out', () => {
@@ -137,7 +168,7 @@ describe('the next leader', () => {
     second.observe(decisionOf(), gone, nowMs);
     second.useStored([second.objects[0]!], others);
     second.useStored([], others);
-    expect(due(second)).toEqual(['b']);
+    expect(second.due()).toEqual(['b']);
   });
 
   it('takes for reported what was deleted long ago and is not stored', () => {
@@ -157,9 +188,9 @@ describe('the next leader', () => {
     const { namespace, name, uid, generation } = a.object;
     const stored = { namespace, name, uid, generation, served: null, removedMs: startMs };
     second.useStored([stored], others);
-    expect(due(second)).toEqual([]);
+    expect(second.due()).toEqual([]);
     second.observe(decisionOf(d), gone, nowMs);
-    expect(due(second)).toEqual(['a']);
+    expect(second.due()).toEqual(['a']);
   });
 
   it('is no victim of a watch that shows again what was reported', () => {
@@ -167,10 +198,10 @@ describe('the next leader', () => {
     leader.observe(decisionOf(a), gone, nowMs);
     leader.observe(decisionOf(), gone, nowMs);
     const stored = leader.objects;
-    expect(due(leader)).toEqual(['a']);
-    leader.done(a.object.uid, nowMs);
+    expect(leader.due()).toEqual(['a']);
+    leader.done(a.object.uid);
     leader.useStored(stored, { leads: true, nowMs });
-    expect(due(leader)).toEqual([]);
+    expect(leader.due()).toEqual([]);
     leader.useStored([], { leads: true, nowMs: nowMs + 60_000 });
     expect(leader.objects).toEqual([]);
   });

@@ -1,6 +1,6 @@
 /**
  * Deleted objects, until no limiter runs their rules and receivers of webhooks were notified. Every replica sees deletions and the
- * leader's records of them, so that each replica can become the leader. Pure: its inputs are passed in.
+ * leader's records of them, so that each replica can become the leader.
  */
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
@@ -15,11 +15,11 @@ export interface RemovedObject
 }
 
 interface PendingRemoval {
-  object: RemovedObject;
+  readonly object: RemovedObject;
   /** The first snapshot of its fleet from which on no snapshot contains it. Undefined while nothing is served to the fleet. */
-  since: number | undefined;
+  readonly since: number | undefined;
   /** Whether receivers are being notified. */
-  isReported: boolean;
+  readonly isReported: boolean;
 }
 
 export interface RemovalsOptions {
@@ -27,90 +27,139 @@ export interface RemovalsOptions {
   max: number;
   /** The time after a deletion within which another leader would have stored it. */
   forgetAfterMs: number;
-  dropped(): void;
 }
 
 /** Chosen: a watch that is further behind shows notified objects again, and they are notified twice. */
 const maxLagMs = 60_000;
 
-export class Removals {
-  readonly #options: RemovalsOptions;
+interface Parts {
+  readonly options: RemovalsOptions;
   /** Waiting objects by uid, the oldest first. */
-  readonly #waiting = new Map<string, PendingRemoval>();
+  readonly waiting: ReadonlyMap<string, PendingRemoval>;
   /** Times by uid when receivers had been notified. */
-  readonly #doneMs = new Map<string, number>();
-  #outcomes: ClusterDecision['outcomes'] = new Map();
+  readonly doneMs: ReadonlyMap<string, number>;
+  readonly outcomes: ClusterDecision['outcomes'];
   /** Uids of stored objects. */
-  #stored: ReadonlySet<string> = new Set();
+  readonly stored: ReadonlySet<string>;
+  readonly dropped: number;
+}
 
-  constructor(options: RemovalsOptions) {
-    this.#options = options;
+/** Immutable. */
+export class Removals {
+  readonly #parts: Parts;
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  static none(options: RemovalsOptions): Removals {
+    const nothing = { waiting: new Map(), doneMs: new Map(), outcomes: new Map(), stored: new Set<string>() };
+    return new Removals({ options, ...nothing, dropped: 0 });
   }
 
   /** The objects that must outlive this process, the oldest first. */
   get objects(): RemovedObject[] {
-    return [...this.#waiting.values()].map(({ object }) => object);
+    return [...this.#parts.waiting.values()].map(({ object }) => object);
+  }
+
+  /** The number of objects that were dropped so far. */
+  get dropped(): number {
+    return this.#parts.dropped;
+  }
+
+  isWaiting(uid: string): boolean {
+    return this.#parts.waiting.has(uid);
   }
 
   /** `isGone`: whether the object no longer exists, neither in this control plane nor in another. */
-  observe(decision: ClusterDecision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
-    for (const uid of changedKeys(decision.outcomes, this.#outcomes)) {
-      const outcome = decision.outcomes.has(uid) ? undefined : this.#outcomes.get(uid)!;
-      if (outcome && isGone(outcome.object)) this.#add(removedObject(outcome, nowMs));
-    }
-    this.#outcomes = decision.outcomes;
+  afterDecision(
+    { outcomes }: Pick<ClusterDecision, 'outcomes'>,
+    isGone: (object: ConfigObject) => boolean,
+    nowMs: number,
+  ): Removals {
+    const { outcomes: before } = this.#parts;
+    if (outcomes === before) return this;
+    const gone = [...changedKeys(outcomes, before)].flatMap((uid) => {
+      const outcome = outcomes.has(uid) ? undefined : before.get(uid)!;
+      return outcome && isGone(outcome.object) ? [removedObject(outcome, nowMs)] : [];
+    });
+    return this.#with({ outcomes }).#withObjects(gone);
   }
 
   /** Adopts the currently stored objects. Receivers were notified of objects that the leader removed from them. */
-  useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
+  afterStore(
+    stored: readonly RemovedObject[],
+    { leads, nowMs }: { leads: boolean; nowMs: number },
+  ): Removals {
     const uids = new Set(stored.map(({ uid }) => uid));
-    if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
-    this.#stored = uids;
-    for (const [uid, doneMs] of this.#doneMs) if (nowMs - doneMs >= maxLagMs) this.#doneMs.delete(uid);
-    for (const object of stored) this.#add(object);
+    const isReported = (uid: string): boolean => !leads && this.#parts.stored.has(uid) && !uids.has(uid);
+    const waiting = new Map([...this.#parts.waiting].filter(([uid]) => !isReported(uid)));
+    const doneMs = new Map([...this.#parts.doneMs].filter(([, ms]) => nowMs - ms < maxLagMs));
+    return this.#with({ waiting, doneMs, stored: uids }).#withObjects(stored);
   }
 
   /** Follows another leader. Objects that the leader has not stored after this time count as notified. */
-  follow(nowMs: number): void {
-    for (const [uid, { object, isReported }] of this.#waiting) {
-      const isOld = nowMs - object.removedMs >= this.#options.forgetAfterMs;
-      if (isOld && !isReported && !this.#stored.has(uid)) this.#waiting.delete(uid);
-    }
+  ofOtherLeader(nowMs: number): Removals {
+    const { options, stored } = this.#parts;
+    const isPast = ({ object, isReported }: PendingRemoval): boolean => {
+      const isOld = nowMs - object.removedMs >= options.forgetAfterMs;
+      return isOld && !isReported && !stored.has(object.uid);
+    };
+    const past = [...this.#parts.waiting.values()].filter(isPast);
+    return past.length === 0 ? this : this.#without(past.map(({ object }) => object.uid));
   }
 
   /**
-   * Returns the objects to notify about now, each of them once. Call `done` when their receivers were notified. `newest` is the number of
-   * a fleet's snapshot.
+   * Returns the objects to notify about now, each of them once. Call `afterNotices` when their receivers were notified. `newest` is the
+   * number of a fleet's snapshot.
    */
-  due(
+  reporting(
     newest: (fleet: string) => number | undefined,
     mayRun: (fleet: string, resource: string, sinceNumber: number) => boolean,
-  ): RemovedObject[] {
-    const due = [...this.#waiting.values()].filter((waiting) => {
-      const { uid, served } = waiting.object;
+  ): { due: readonly RemovedObject[]; removals: Removals } {
+    const due: RemovedObject[] = [];
+    const waiting = new Map(this.#parts.waiting);
+    for (const [uid, pending] of waiting) {
       // Another replica saw the deletion before this one.
-      if (waiting.isReported || this.#outcomes.has(uid)) return false;
-      if (served === null) return true;
-      waiting.since ??= newest(served.fleet);
-      return !mayRun(served.fleet, served.resource, waiting.since ?? Number.POSITIVE_INFINITY);
-    });
-    for (const waiting of due) waiting.isReported = true;
-    return due.map(({ object }) => object);
+      if (pending.isReported || this.#parts.outcomes.has(uid)) continue;
+      const { served } = pending.object;
+      const since = pending.since ?? (served === null ? undefined : newest(served.fleet));
+      const isReported =
+        served === null || !mayRun(served.fleet, served.resource, since ?? Number.POSITIVE_INFINITY);
+      if (isReported) due.push(pending.object);
+      waiting.set(uid, { ...pending, since, isReported });
+    }
+    return { due, removals: this.#with({ waiting }) };
   }
 
-  done(uid: string, nowMs: number): void {
-    this.#waiting.delete(uid);
-    this.#doneMs.set(uid, nowMs);
+  /** The receivers were notified of these objects. */
+  afterNotices(uids: Iterable<string>, nowMs: number): Removals {
+    const done = [...uids];
+    const doneMs = new Map([...this.#parts.doneMs, ...done.map((uid) => [uid, nowMs] as const)]);
+    return this.#with({ doneMs }).#without(done);
   }
 
-  #add(object: RemovedObject): void {
-    const { uid } = object;
-    if (this.#waiting.has(uid) || this.#doneMs.has(uid)) return;
-    this.#waiting.set(uid, { object, since: undefined, isReported: false });
-    if (this.#waiting.size <= this.#options.max) return;
-    const [oldest] = this.#waiting.keys();
-    this.#waiting.delete(oldest!);
-    this.#options.dropped();
+  #with(parts: Partial<Parts>): Removals {
+    return new Removals({ ...this.#parts, ...parts });
+  }
+
+  #without(uids: readonly string[]): Removals {
+    const waiting = new Map(this.#parts.waiting);
+    for (const uid of uids) waiting.delete(uid);
+    return this.#with({ waiting });
+  }
+
+  #withObjects(objects: readonly RemovedObject[]): Removals {
+    const { options, doneMs } = this.#parts;
+    const waiting = new Map(this.#parts.waiting);
+    for (const object of objects) {
+      const { uid } = object;
+      if (!waiting.has(uid) && !doneMs.has(uid))
+        waiting.set(uid, { object, since: undefined, isReported: false });
+    }
+    const surplus = [...waiting.keys()].slice(0, Math.max(0, waiting.size - options.max));
+    const dropped = this.#parts.dropped + surplus.length;
+    return this.#with({ waiting, dropped }).#without(surplus);
   }
 }
 
