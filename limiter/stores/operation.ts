@@ -307,24 +307,10 @@ export function newOperation<C extends Counter>(
 
 /** Copies an operation as a single one without a lease, with another verb and other hits. */
 export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, hits: number): Operation<C> {
+  // A spread would give it another shape.
   const copy = newOperation(of.counter, of.key, verb, hits, of.ttlSeconds);
-  copy.groupSize = of.groupSize;
-  copy.holdsBack = of.holdsBack;
-  copy.caller = of.caller;
-  copy.hold = of.hold;
-  copy.windowEndSeconds = of.windowEndSeconds;
-  copy.secondsToReset = of.secondsToReset;
-  copy.full = of.full;
-  copy.remembered = of.remembered;
-  copy.applied = of.applied;
-  copy.after = of.after;
-  copy.over = of.over;
-  copy.waitMicros = of.waitMicros;
-  copy.held = of.held;
-  copy.leased = of.leased;
-  copy.mayReturn = of.mayReturn;
-  copy.error = of.error;
-  return copy;
+  const single = { group: undefined, lease: undefined, hasExpired: false, fromLease: false };
+  return Object.assign(copy, of, { verb, hits, ...single });
 }
 
 /** Creates a message without an answer. With these arguments alone, it reports nothing. */

@@ -9,6 +9,7 @@ import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { type KeysOverLimit, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
+import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isTimeMicros, keyError, UnexpectedReply } from './wire/resp.ts';
 import { ScriptText } from './wire/script-text.ts';
 
@@ -26,8 +27,6 @@ export interface Step {
   readonly size: number;
   /** The groups after the first one, in order. */
   rest: Operation[] | undefined;
-  /** Answer: the time of the store's decision. */
-  nowMicros: number;
 }
 
 /** The steps in the order of their arrival. */
@@ -54,7 +53,7 @@ export class Steps {
       return true;
     }
     if (size > room) return false;
-    this.take({ ops, first, size, rest: undefined, nowMicros: 0 });
+    this.take({ ops, first, size, rest: undefined });
     return true;
   }
 
@@ -151,7 +150,6 @@ export function pushStepKeys(args: Arguments, steps: readonly Step[]): void {
 export function answerSteps(steps: readonly Step[], texts: CounterTexts): void {
   for (const step of steps) {
     const { ops, first, size, rest } = step;
-    step.nowMicros = texts.nowMicros;
     if (!texts.read(ops, first)) {
       for (const op of opsOf(step)) failOp(op, ops[first]!.error!);
       continue;
@@ -194,39 +192,35 @@ export class CounterTexts {
   heldBack = false;
   readonly #text: ScriptText;
   readonly #bytes: Buffer;
-  readonly #errors: readonly unknown[];
-  readonly #translate: (error: unknown) => StoreError;
+  /** The errors of groups, in their order. */
+  readonly #failures: readonly unknown[];
+  readonly #errors: RedisErrors;
   #failed = 0;
 
   /** Returns undefined if the scripts never give such a reply, with this many plain values first. */
-  static of(
-    reply: unknown,
-    plain: number,
-    translate: (error: unknown) => StoreError,
-  ): CounterTexts | undefined {
+  static of(reply: unknown, plain: number, errors: RedisErrors): CounterTexts | undefined {
     if (!Array.isArray(reply) || reply.length < plain + 2) return undefined;
     const text: unknown = reply[plain];
     const nowMicros: unknown = reply[plain + 1];
     if (!(text instanceof Buffer) || !(nowMicros === 0 || isTimeMicros(nowMicros))) return undefined;
-    const errors: unknown[] = reply.slice(plain + 2);
-    const over = errors.at(-1) instanceof Buffer ? keysOver(errors.pop()) : [];
-    if (over === undefined) return undefined;
-    return new CounterTexts(text, { nowMicros, over, errors, translate });
+    const failures: unknown[] = reply.slice(plain + 2);
+    const over = failures.at(-1) instanceof Buffer ? keysOver(failures.pop()) : [];
+    return over && new CounterTexts(text, nowMicros, over, failures, errors);
   }
 
   private constructor(
     text: Buffer,
-    given: Pick<CounterTexts, 'nowMicros' | 'over'> & {
-      errors: readonly unknown[];
-      translate: (error: unknown) => StoreError;
-    },
+    nowMicros: number,
+    over: KeysOverLimit,
+    failures: readonly unknown[],
+    errors: RedisErrors,
   ) {
-    this.nowMicros = given.nowMicros;
+    this.nowMicros = nowMicros;
+    this.over = over;
     this.#text = new ScriptText(text);
     this.#bytes = text;
-    this.#errors = given.errors;
-    this.over = given.over;
-    this.#translate = given.translate;
+    this.#failures = failures;
+    this.#errors = errors;
   }
 
   /** Writes the states of their keys to the ops of a group. If the group has an error, writes that instead and returns false. */
@@ -238,7 +232,7 @@ export class CounterTexts {
         text.mark(exclamation);
         text.mark(space);
       }
-      return this.#fail(ops, first, keyError(this.#errors[this.#failed++]));
+      return this.#fail(ops, first, keyError(this.#failures[this.#failed++]));
     }
     this.heldBack = text.isNext(star);
     for (let i = first; i < end; i += 1) {
@@ -251,11 +245,11 @@ export class CounterTexts {
 
   /** Whether the whole text was read and had the expected form. */
   get isRead(): boolean {
-    return this.#text.isRead && this.#failed === this.#errors.length;
+    return this.#text.isRead && this.#failed === this.#failures.length;
   }
 
   #fail(ops: readonly Operation[], first: number, why: Error): false {
-    const error = this.#translate(why);
+    const error = this.#errors.fromCommand(why);
     for (let i = first; i < first + ops[first]!.groupSize; i += 1) failOp(ops[i]!, error);
     return false;
   }

@@ -217,7 +217,7 @@ export class CountPart implements CallPart {
     if (!Array.isArray(reply)) return false;
     const isPlain = this.section === 'count';
     const plain = sent.length - this.#leased;
-    const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
+    const texts = isPlain ? undefined : CounterTexts.of(reply, plain + 3 * this.#leased, errors);
     let over: KeysOverLimit | undefined = noKeysOver;
     if (!isPlain) over = texts?.over;
     else if (reply.length !== sent.length) over = keysOverAt(reply, sent.length);
@@ -230,7 +230,7 @@ export class CountPart implements CallPart {
       else if (!answerUncounted(run, reply[i], errors)) return false;
     }
     for (let i = plain; i < sent.length; i += 1) {
-      answerLeased(sent[i]!, reply, 3 * i - 2 * plain, (error) => errors.fromCommand(error));
+      answerLeased(sent[i]!, reply, 3 * i - 2 * plain, errors);
     }
     if (steps !== undefined) answerSteps(steps.list, texts!);
     if (over.length > 0) this.#noteOver(over, plain);
@@ -412,7 +412,7 @@ export class StopPart extends WholePart {
     if (!Array.isArray(reply)) return false;
     const ops = this.requests.flat();
     const plain = ops.filter(({ counter }) => counter.bound === undefined).length;
-    const texts = this.#hasBounds ? textsOf(reply, plain, errors) : undefined;
+    const texts = this.#hasBounds ? CounterTexts.of(reply, plain, errors) : undefined;
     const over = this.#hasBounds ? texts?.over : keysOverAt(reply, plain);
     if (over === undefined) return false;
     let at = 0;
@@ -452,10 +452,6 @@ function answerPlain(op: Operation, reply: unknown, errors: RedisErrors): boolea
   op.after = heldBack ? -1 - after : after;
   op.error = undefined;
   return true;
-}
-
-function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors): CounterTexts | undefined {
-  return CounterTexts.of(reply, plain, (error) => errors.fromCommand(error));
 }
 
 function hitsArgument(op: Operation): string {

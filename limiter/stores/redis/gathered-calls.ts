@@ -217,13 +217,6 @@ export interface CallCarrier<Call> {
   send(call: Call): void;
   /** Fails the call. `waitedMs` is undefined when the places are being closed. */
   refuse(call: Call, waitedMs: number | undefined): void;
-  /** Called when the call no longer waits: `send` or `refuse` follows. */
-  left(call: Call): void;
-}
-
-interface WaitingCall<Call> {
-  call: Call;
-  callOff: () => void;
 }
 
 /** Values of `ratelimit.redis_pool.calls_active`, `calls_waiting` and `calls_refused`. */
@@ -231,8 +224,8 @@ export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', numbe
 
 export class CallSlots<Call> {
   readonly #options: CallSlotsOptions<Call>;
-  /** The waiting calls, the oldest first. */
-  readonly #waiting = new Set<WaitingCall<Call>>();
+  /** The waiting calls, the oldest first, each with the function that ends its timer. */
+  readonly #waiting = new Map<Call, () => void>();
   #taken = 0;
   #refused = 0;
 
@@ -269,27 +262,30 @@ export class CallSlots<Call> {
   free(): void {
     this.#taken -= 1;
     if (this.#waiting.size === 0 || this.#taken >= this.#options.places) return;
-    for (const oldest of this.#waiting) {
+    for (const oldest of this.#waiting.keys()) {
       this.#leave(oldest);
-      this.take(oldest.call);
+      this.take(oldest);
       return;
     }
   }
 
+  isWaiting(call: Call): boolean {
+    return this.#waiting.has(call);
+  }
+
   /** Rejects all waiting calls. */
   close(): void {
-    for (const waiting of [...this.#waiting]) {
-      this.#leave(waiting);
-      this.#options.carrier.refuse(waiting.call, undefined);
+    for (const call of [...this.#waiting.keys()]) {
+      this.#leave(call);
+      this.#options.carrier.refuse(call, undefined);
     }
   }
 
   #wait(call: Call): void {
     const { whenEmpty, waitMs, timeoutMs, timers } = this.#options;
     const maxMs = whenEmpty === 'WAIT' ? timeoutMs : Math.min(waitMs, timeoutMs);
-    const waiting: WaitingCall<Call> = { call, callOff: () => {} };
-    waiting.callOff = timers.after(maxMs, () => {
-      this.#leave(waiting);
+    const callOff = timers.after(maxMs, () => {
+      this.#leave(call);
       if (whenEmpty === 'CREATE') {
         this.#taken += 1;
         this.#options.carrier.send(call);
@@ -298,19 +294,18 @@ export class CallSlots<Call> {
         this.#options.carrier.refuse(call, maxMs);
       }
     });
-    this.#waiting.add(waiting);
+    this.#waiting.set(call, callOff);
   }
 
-  #leave(waiting: WaitingCall<Call>): void {
-    waiting.callOff();
-    this.#waiting.delete(waiting);
-    this.#options.carrier.left(waiting.call);
+  #leave(call: Call): void {
+    this.#waiting.get(call)!();
+    this.#waiting.delete(call);
   }
 }
 
 export interface TurnGatheringOptions {
-  /** Takes the batches of one turn, in order. Returns false if a batch must wait. `left` is called when it no longer waits. */
-  calls: { take(batch: Batch): boolean };
+  /** Takes the batches of one turn, in order. `take` returns false if a batch must wait. */
+  calls: Pick<CallSlots<Batch>, 'take' | 'isWaiting'>;
   newPart: (kind: PartKind) => CallPart;
   /**
    * The shortest time between two batches, in whole milliseconds. Ops that arrive shortly after a batch are gathered until the time
@@ -371,14 +366,11 @@ export class TurnGathering {
     }
   }
 
-  /** Records that a batch no longer waits. It is sent or rejected, and no op can join it. */
-  left(batch: Batch): void {
-    if (batch === this.#waiting) this.#waiting = undefined;
-  }
-
-  /** Returns the waiting batch, as long as ops may join it. */
+  /** Returns the waiting batch, as long as ops may join it: no op can join it once it was sent or rejected. */
   #joined(): Batch | undefined {
-    return this.#options.monotonicMs() < this.#joinUntilMs ? this.#waiting : undefined;
+    const { calls, monotonicMs } = this.#options;
+    if (!calls.isWaiting(this.#waiting!) || monotonicMs() >= this.#joinUntilMs) this.#waiting = undefined;
+    return this.#waiting;
   }
 
   #begin(): Batch {

@@ -153,10 +153,6 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     finishBatch(batch);
   }
 
-  left(batch: Batch): void {
-    this.#gathering.left(batch);
-  }
-
   protected readonly newPart = (kind: PartKind): CallPart => {
     if (kind === 'count') return new CountPart(this.#isCluster);
     return kind === 'stop' ? new StopPart() : new ReservationPart(this.#reservationBounds, this.names);

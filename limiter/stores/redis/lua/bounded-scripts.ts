@@ -7,7 +7,7 @@ import type { AlgorithmLua } from '../../../algorithms/algorithm.ts';
 import { algorithmsLua } from '../../../algorithms/registry.ts';
 import { luaLeases } from '../../../allocate/ledger.ts';
 import type { FoldedRun } from '../../folded-run.ts';
-import type { StoreError } from '../../store-error.ts';
+import type { RedisErrors } from '../wire/redis-error.ts';
 import { isCount, keyError, ReplyError, replyNumber } from '../wire/resp.ts';
 import { luaReportOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
@@ -180,7 +180,7 @@ export function answerLeased(
   run: FoldedRun,
   reply: readonly unknown[],
   at: number,
-  translate: (error: unknown) => StoreError,
+  errors: RedisErrors,
 ): void {
   const before = replyNumber(reply[at]);
   const outstanding = replyNumber(reply[at + 1]);
@@ -192,13 +192,13 @@ export function answerLeased(
       ? reported.toString('latin1').split(' ').map(Number)
       : [replyNumber(reported) ?? Number.NaN];
   const maxGranted = livesMs > 0 ? keeps + want : Math.min(want, max);
-  if (before === undefined) run.fail(translate(keyError(reply[at])));
-  else if (!isCount(outstanding)) run.fail(translate(keyError(reply[at + 1])));
+  if (before === undefined) run.fail(errors.fromCommand(keyError(reply[at])));
+  else if (!isCount(outstanding)) run.fail(errors.fromCommand(keyError(reply[at + 1])));
   else if (reported instanceof ReplyError) {
-    translate(reported);
+    errors.fromCommand(reported);
     run.answer(before);
   } else if (!isCount(granted) || granted > maxGranted || !others.every(Number.isSafeInteger))
-    run.fail(translate(keyError(reported)));
+    run.fail(errors.fromCommand(keyError(reported)));
   else run.answerLeased(before, outstanding, granted, others);
 }
 
