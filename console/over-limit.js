@@ -45,7 +45,8 @@ export const rejectionColumns = (_desk) => [
     label: 'Used of limit',
     isShort: true,
     isNumber: true,
-    cell: ({ used, ...of }) => html`<b>${number(used)}</b> of ${limitWithUnit(of)}`,
+    cell: ({ used, blocked, ...of }) =>
+      blocked ? 'blocked' : html`<b>${number(used)}</b> of ${limitWithUnit(of)}`,
   },
   {
     label: 'Window',

@@ -34,8 +34,8 @@ export interface DescriptorStatus {
   used?: number;
   /** The part of `used` that pending reservations hold, if answers report it. */
   reserved?: number;
-  /** The request exceeds the amount that one of its limits ever lets pass at once, so waiting does not help. */
-  neverFits?: true;
+  /** Waiting does not help: the request exceeds the amount that a limit lets pass at once, or an override without an end blocks it. */
+  neverPasses?: true;
   /** The thresholds that its limits have reached. Undefined: none. */
   warnings?: readonly LimitWarning[];
 }

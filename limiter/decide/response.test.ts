@@ -186,7 +186,7 @@ describe('headers of the longest refusal', () => {
 
   it('have no Retry-After where waiting does not help', () => {
     const never = until(50, over());
-    never.status.neverFits = true;
+    never.status.neverPasses = true;
     const { response } = assemble([until(99, over({ requestsPerUnit: 1 })), never], options);
     expect(headerTexts(response.responseHeadersToAdd)).toEqual(['L: 10', 'R: 0', 'T: 50']);
   });

@@ -295,7 +295,7 @@ function longestWait(
       continue;
     }
     const seconds =
-      status.neverFits === true ? Number.POSITIVE_INFINITY : (status.durationUntilResetSeconds ?? 0);
+      status.neverPasses === true ? Number.POSITIVE_INFINITY : (status.durationUntilResetSeconds ?? 0);
     if (!quota) {
       if (longest === undefined || seconds > longest.seconds) longest = { status, seconds };
     } else if (firstQuota === undefined || seconds < firstQuota.seconds) firstQuota = { status, seconds };

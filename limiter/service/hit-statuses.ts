@@ -169,6 +169,11 @@ export function usedOf({ full, counter, after, leased }: CountedHit): number {
   return full ? counter.capacity : Math.min(maxTotal, after + leased);
 }
 
+/** Whether an override without an end blocks a limit. */
+function isBlockedForGood({ override }: LimitPlan): boolean {
+  return override?.effect.kind === 'block' && override.endsMs === undefined;
+}
+
 /** `reports`: whether the status names its limit and the used amount. */
 function statusOfHit(
   hit: CountedHit,
@@ -180,6 +185,9 @@ function statusOfHit(
   const code = refused ? Code.OVER_LIMIT : Code.OK;
   const { counter: plan } = hit;
   const { currentLimit } = plan;
-  if (!reports) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
-  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };
+  const status: DescriptorStatus = reports
+    ? { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) }
+    : { code, currentLimit, limitRemaining, durationUntilResetSeconds };
+  if (hit.full && isBlockedForGood(plan)) status.neverPasses = true;
+  return status;
 }

@@ -10,6 +10,7 @@ import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RequestedLimit } from '../decide/messages.ts';
+import type { RateLimitResponse } from '../decide/response-message.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { RateLimitService } from './rate-limit-service.ts';
@@ -24,6 +25,7 @@ let service: RateLimitService;
 let asked: string[];
 let leasesEnded: number;
 let hits: [string, number][];
+let answer: RateLimitResponse | undefined;
 
 beforeEach(() => {
   clock = new ManualClock(start);
@@ -46,7 +48,7 @@ beforeEach(() => {
     clock,
     random: () => 0,
     counting: plainCounting,
-    response: bareResponse,
+    response: { ...bareResponse, retryAfter: true },
     events: {
       ...unheardEvents,
       onOverridden: (effect, count) => hits.push([effect, count]),
@@ -94,7 +96,9 @@ function ask({ key = 'k', value = 'v', hits: hitsAddend = 1, requested, negative
     { domain: 'd', descriptors: [descriptor], hitsAddend: 0 },
     { abandoned: false },
     {
-      answer: ({ statuses: [status] }) => {
+      answer: (response) => {
+        answer = response;
+        const [status] = response.statuses;
         const { code, currentLimit, limitRemaining } = status!;
         said = `${code === Code.OK ? 'ok' : 'over'} ${currentLimit?.requestsPerUnit ?? 'none'} ${limitRemaining}`;
       },
@@ -261,6 +265,30 @@ describe('other overrides', () => {
     ask({ hits: 3, negative: true });
     service.useOverrides([]);
     expect(ask()).toBe('ok 10 8');
+  });
+
+  it.each<[string, number | undefined, string | undefined, number | undefined]>([
+    ['a block that ends before the window', 12_001, '13', 13],
+    ['a block that ends after it', 7_200_000, '7200', 7200],
+    ['a block without an end, for which waiting does not help', undefined, undefined, 30],
+  ])('name the end of %s', (_, lengthMs, retryAfter, resetSeconds) => {
+    useRule(limit());
+    const endsMs = lengthMs === undefined ? undefined : start + lengthMs;
+    service.useOverrides([override({ kind: 'block' }, { endsMs })]);
+    expect(ask()).toBe('over 10 0');
+    expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(resetSeconds);
+    expect(answer!.responseHeadersToAdd.find(({ key }) => key === 'Retry-After')?.value).toBe(retryAfter);
+    // Hits that are given back have the end of the window.
+    ask({ negative: true });
+    expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(30);
+  });
+
+  it('name the end of the window for a counter that stays full when a block ends', () => {
+    useRule(limit({ requestsPerUnit: 1 }));
+    expect([ask(), ask()]).toEqual(['ok 1 0', 'over 1 0']);
+    service.useOverrides([override({ kind: 'block' }, { endsMs: start + second })]);
+    ask();
+    expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(30);
   });
 
   it('let all pass, and the statistics of the rule go on', () => {

@@ -1,5 +1,6 @@
 /** Plans the descriptors, and creates the hits for the store. decision.ts lists the phases of a decision. */
 import type { Clock } from '../../process/time/clock.ts';
+import type { Override } from '../../rules/override.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
 import { enterWindow } from '../decide/plan.ts';
@@ -171,16 +172,21 @@ export class HitMaker {
     const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
     let full = fullUntilMs !== 0;
     if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
+    let isBlocked = false;
     const { override } = plan;
     if (override !== undefined && asks) {
       const { kind } = override.effect;
       events.onOverridden?.(kind, hits);
       // A blocked hit is not counted, so that it does not put callers over the limit when the block ends.
-      if (kind === 'block') full = true;
+      if (kind === 'block') {
+        secondsToReset = secondsOfBlock(override, nowMs, full ? secondsToReset : 0) ?? secondsToReset;
+        full = true;
+        isBlocked = true;
+      }
     }
     const hit = newOperation(plan, key, verb, hits, ttlSeconds);
     hit.secondsToReset = secondsToReset;
-    if (!isSteady) hit.windowEndSeconds = endSeconds;
+    if (!isSteady && !isBlocked) hit.windowEndSeconds = endSeconds;
     if (full) {
       hit.full = true;
       hit.remembered = true;
@@ -219,6 +225,12 @@ export class HitMaker {
       }
     }
   }
+}
+
+/** Returns the seconds for which an override blocks a limit, at least `knownSeconds`. Returns undefined if the block has no end. */
+function secondsOfBlock({ endsMs }: Override, nowMs: number, knownSeconds: number): number | undefined {
+  if (endsMs === undefined) return undefined;
+  return Math.max(1, knownSeconds, Math.ceil((endsMs - nowMs) / 1000));
 }
 
 /** Returns the descriptor's own addend, even if it is 0. Without one, returns the addend of the request, which counts as at least 1. */

@@ -438,7 +438,7 @@ export function statusOfReserved(
 
 /** Marks the status if its limits would reject the amount even if nothing were used. */
 function noteNeverFits(status: DescriptorStatus, { asked }: HoldWithHits): void {
-  if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
+  if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverPasses = true;
 }
 
 function fits({ hold, after, counter }: CountedHit): boolean {

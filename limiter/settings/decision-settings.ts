@@ -78,7 +78,7 @@ export const headerSettings = {
     name: 'LIMIT_RETRY_AFTER_HEADER_ENABLED',
     kind: bool(),
     summary:
-      'Add `Retry-After` to answers over limit: the seconds until the limits have room again. A rejected reservation of more than a limit has none.',
+      'Add `Retry-After` to answers over limit: the seconds until the limits have room again, or until a block ends. Permanent blocks, and reservations of more than a limit, have none.',
   },
   limitLimitHeader: {
     name: 'LIMIT_LIMIT_HEADER',

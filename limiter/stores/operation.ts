@@ -233,7 +233,7 @@ export interface Operation<C extends Counter = Counter> {
   hold: ReservationHold | undefined;
   /** The end of the window, or 0 if it has none. Unlike infinity, small numbers need no allocation. */
   windowEndSeconds: number;
-  /** The seconds until a fixed window ends. For other algorithms, the value to use if the store returns none. */
+  /** The seconds until a fixed window or a block ends. For other algorithms, the value to use if the store returns none. */
   secondsToReset: number;
   /** Whether the local cache knows the counter to be full, or an override blocks it. */
   full: boolean;
