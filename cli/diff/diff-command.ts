@@ -1,6 +1,5 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';
 import { isQuietReport, type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
@@ -9,9 +8,11 @@ import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageErro
 import { io } from '../shared/io.ts';
 import { settingFlag } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
+import type { PlainError } from '../shared/plain-words.ts';
 import {
   type InputOptions,
   loadConflicts,
+  plainErrors,
   printInputErrors,
   printLoadConflicts,
   type RuleInput,
@@ -168,7 +169,7 @@ async function readSide(path: string, form: string, options: InputOptions): Prom
   try {
     const input = await readInputOrUrl(path, options);
     if (input.errorCount > 0) printInputErrors(input);
-    return { input, errors: [...input.errors] };
+    return { input, errors: plainErrors(input) };
   } catch (error) {
     if (!(error instanceof UsageError) || form === 'text') throw error;
     printProblem(error.message);
@@ -178,7 +179,7 @@ async function readSide(path: string, form: string, options: InputOptions): Prom
   }
 }
 
-function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): RuleError[] {
+function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): PlainError[] {
   const side = [before, after].find((sources) => printLoadConflicts(sources, options));
   return side === undefined ? [] : loadConflicts(side, options);
 }

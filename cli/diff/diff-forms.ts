@@ -2,10 +2,10 @@
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
 import type { Rule } from '../../rules/model.ts';
 import { ruleName } from '../../rules/review/explain-descriptor.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
 import { findingsTable, markdownCode, markdownDocument, markdownText } from '../forms/markdown.ts';
 import type { Report, ReportedFinding } from '../forms/report.ts';
 import { limitedText } from '../replay/report-text.ts';
+import type { PlainError } from '../shared/plain-words.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
@@ -23,7 +23,8 @@ export interface Comparison {
   /** The result of the replay, and the path of the recording. */
   replay: { from: string; report: ReplayReport } | undefined;
   /** The reasons if there is no comparison. */
-  errors: readonly Pick<RuleError, 'code' | 'source' | 'text' | 'line' | 'column'>[];
+  errors: readonly (Pick<PlainError, 'code' | 'source' | 'text' | 'line' | 'column'> &
+    Partial<Pick<PlainError, 'length' | 'fix'>>)[];
 }
 
 export function diffReport(
@@ -31,13 +32,15 @@ export function diffReport(
   { exitStatus, isQuiet }: Pick<Report, 'exitStatus' | 'isQuiet'>,
 ): Report {
   const errors = found.errors.map(
-    ({ code, source, text, line, column }): ReportedFinding => ({
+    ({ code, source, text, line, column, length, fix }): ReportedFinding => ({
       severity: 'error',
       code,
       file: source,
       line,
       column,
+      length,
       message: text,
+      hint: fix,
     }),
   );
   const places = new RulePlaces(found.before, found.after);

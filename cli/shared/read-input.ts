@@ -15,7 +15,7 @@ import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
 import { escaped, fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';
-import { plainError } from './plain-words.ts';
+import { type PlainError, plainError } from './plain-words.ts';
 import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
 import { yamlText } from './yaml-text.ts';
 
@@ -174,20 +174,24 @@ export function linesOfTexts(input: RuleInput): (file: string) => LineIndex | un
   };
 }
 
+/** Returns the errors of an input in plain words. */
+export function plainErrors(input: RuleInput): PlainError[] {
+  const linesOf = linesOfTexts(input);
+  return input.errors.map((error) => plainError(error, linesOf(error.source)));
+}
+
 /** The number of errors that a command prints if it does not check rules. */
 const shown = 10;
 
 /** Prints on standard error why the rules cannot be used. Returns whether there is an error. */
 export function printInputErrors(input: RuleInput): boolean {
-  const { path, errors, errorCount, sources } = input;
+  const { path, errorCount, sources } = input;
   if (errorCount === 0 && sources.length > 0) return false;
   if (errorCount === 0) {
     printProblem(`${path}: holds no rules`);
     return true;
   }
-  const linesOf = linesOfTexts(input);
-  for (const error of errors.slice(0, shown))
-    printProblem(formatRuleError(plainError(error, linesOf(error.source))));
+  for (const error of plainErrors(input).slice(0, shown)) printProblem(formatRuleError(error));
   if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more\n`);
   const isFile = !/^https?:/.test(path);
   if (isFile) io().stderr.write(`"weir check ${escaped(path)}" shows the lines and how to correct them\n`);
@@ -234,19 +238,19 @@ export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: st
 /** Prints why valid sources cannot be loaded together. Returns whether there is a conflict. */
 export function printLoadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): boolean {
   const clashes = loadConflicts(sources, options);
-  for (const error of clashes) printProblem(formatRuleError(plainError(error, undefined)));
+  for (const error of clashes) printProblem(formatRuleError(error));
   return clashes.length > 0;
 }
 
-/** Returns why sources cannot be loaded together. */
-export function loadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): RuleError[] {
+/** Returns in plain words why sources cannot be loaded together. */
+export function loadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): PlainError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
-  const found: RuleError[] = [];
+  const found: PlainError[] = [];
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {
     const loaded = bySource.get(source)!;
     const { line, column } = loaded.placeOf(path) ?? { line: undefined, column: undefined };
     const words = code === 'duplicate-domain' ? duplicateText(loaded, text) : text;
-    found.push({ code, source: loaded.file, text: words, path, line, column });
+    found.push(plainError({ code, source: loaded.file, text: words, path, line, column }, undefined));
   });
   return found;
 }
