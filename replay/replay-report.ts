@@ -41,7 +41,7 @@ export interface RuleSetReport {
   countersEvicted: number;
 }
 
-/** A rule with one limit has what that did beside it, a rule with several for each of them. */
+/** The figures of a rule. A rule with one limit has the figures of that limit itself; otherwise each of its `limits` has them. */
 export interface RuleReport extends Partial<LimitFigures> {
   rule: string;
   /** Null for a rule with several limits, and for limits that came with requests, because they may differ. */

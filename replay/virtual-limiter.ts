@@ -26,7 +26,7 @@ export interface VirtualLimiterOptions {
   stats: RuleStats;
   /** The settings of a limiter with BACKEND_TYPE=memory. */
   settings: LimiterSettings;
-  /** How responses are made. Undefined for those of gRPC. */
+  /** The form of responses. Defaults to the form of gRPC. */
   response?: ResponseOptions | undefined;
   onOverLimit?: ServiceEvents['onOverLimit'];
   /** A mark of `warn_at` was reached. */

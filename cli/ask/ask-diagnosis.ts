@@ -7,7 +7,7 @@ import { type AskEndpoint, type AskTls, endpointText } from './ask-target.ts';
 
 /** The result of one connection. */
 export type ProbeOutcome =
-  /** The kind of the first bytes, or none arrived, or the peer closed before or after the end of the TLS handshake. */
+  /** The kind of the first bytes. Without any: the peer was silent, or closed before or after the end of the TLS handshake. */
   | { kind: 'http2' | 'http1' | 'foreign' | 'silent' | 'closed' | 'closed-over-tls' }
   | { kind: 'unreachable'; code: string | undefined; reason: string }
   /** An alert of the peer, or an answer without TLS, in the words of OpenSSL. */
@@ -86,7 +86,7 @@ export interface ProbeFacts {
   tls: AskTls | undefined;
   /** The result of a connection with the same TLS settings as the call. */
   outcome: ProbeOutcome;
-  /** The result of a connection with TLS if the call had none, or without if it had; undefined if none was tried. */
+  /** The result of a connection with the opposite choice of TLS; undefined if none was tried. */
   otherWay: ProbeOutcome | undefined;
   now: Date;
 }

@@ -202,7 +202,7 @@ export function byPlace(files: readonly string[]): (a: Finding, b: Finding) => n
   return (a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);
 }
 
-/** Chosen: people look at this many warnings of one kind. */
+/** Chosen: people rarely read more warnings of one kind. */
 const maxOfKind = 50;
 
 /** Returns the findings and one line that sums them up; with `isQuiet`, only errors. */

@@ -25,7 +25,7 @@ export interface Crossing {
 export interface CrossingEffect extends LimitEffect {
   /** The rules that these requests find on the other side, if they find one for all their entries. */
   other: readonly Rule[] | undefined;
-  /** The key of which those are that it is for, where it is none that a rule names: `user_<any>`. */
+  /** The key of these requests, if no rule names it: `user_<any>`. */
   longerKey?: string | undefined;
 }
 

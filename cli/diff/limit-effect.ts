@@ -17,7 +17,7 @@ export type Effect =
   | 'looser'
   /** The limit is stricter for some requests and looser for others. */
   | 'mixed'
-  /** The same requests are rejected; what counts or reports them may be called otherwise. */
+  /** The same requests are rejected. Counters and metrics may have other names. */
   | 'same';
 
 /** A limit that rejects nothing any more: it became unlimited, or is in shadow mode. */
@@ -185,7 +185,7 @@ function isFewer(limit: Limit, other: Limit): boolean {
   return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
 }
 
-/** A second. */
+/** Returns the hits per second. */
 function rateOf(limit: Limit): number {
   return maxAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOfLimit(limit);
 }

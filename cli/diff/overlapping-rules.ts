@@ -219,7 +219,7 @@ class Candidates {
     }
   }
 
-  /** The key may be a pattern, as the whole is. */
+  /** Adds an entry for a text. Both the text and its key may be patterns. */
   #addText(pattern: string, key: string): void {
     const fill = (text: string) => text.replaceAll('*', this.#filling);
     this.entries.push({ key: fill(key), value: fill(pattern.slice(key.length + 1)) });

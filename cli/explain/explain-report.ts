@@ -55,7 +55,7 @@ function shown(line: string): string {
   return parts.map((part, index) => (index % 2 === 0 ? escaped(part) : part)).join('');
 }
 
-/** Chosen: people look at this many rules of a level. */
+/** Chosen: people rarely read more rules of a level. */
 const maxPassedOver = 5;
 
 /** Writes an explanation for people, with a tree for each descriptor. */

@@ -16,7 +16,7 @@ ${limiterHelp}  -o, --output <form>         how to print the result: table (defa
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-/** Chosen: people look at this many rows, and a limiter sends them at once. */
+/** Chosen: people rarely read more rows, and a limiter sends this many at once. */
 const maxRows = 1_000;
 
 export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async (flags, limiters) => {

@@ -1,7 +1,7 @@
 /** Measures the key, scalar or bracket at a place of a YAML line, as far as the line alone shows, so that a caret can mark it. */
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 
-/** Chosen: longer carets help nobody, and one line of JSON may have megabytes. */
+/** Chosen: longer carets do not help, and one line of JSON may have megabytes. */
 const farthest = 200;
 
 /** Returns the number of characters of the key, scalar or bracket at a column (from 1), at least 1. */

@@ -18,7 +18,7 @@ function mapLines(map: Fields): string[] {
   });
 }
 
-/** A value behind its key. Lists stand as deep as the key, as in the examples everywhere. */
+/** Returns the lines of a value behind its key. A list is indented as deep as the key, as in all examples. */
 function valueLines(head: string, value: Value): string[] {
   if (Array.isArray(value)) {
     if (value.length === 0) return [`${head} []`];

@@ -26,7 +26,7 @@ export class FolderWatch {
     this.#changed = changed;
   }
 
-  /** Watches these folders and all folders below instead of the former ones. `files` count whatever their names are. */
+  /** Watches these folders and all folders below instead of the former ones. All `files` count, whatever their names are. */
   follow(roots: Iterable<string>, files: Iterable<string>): void {
     this.#files = new Set(Array.from(files, (file) => resolve(file)));
     const wanted = new Set(Array.from(roots, (root) => foldersBelow(resolve(root))).flat());

@@ -40,7 +40,7 @@ export interface CounterParts {
 
 export interface CountersQuery {
   readonly domain: string;
-  /** The entries of one descriptor; undefined: all counters that are found of the domain. */
+  /** The entries of one descriptor; undefined: all counters of the domain that are found. */
   readonly entries: readonly Entry[] | undefined;
   readonly over: boolean;
   /** A page ends with the slice that reaches this number. */

@@ -33,7 +33,7 @@ export interface ExplainOptions {
   overrides?: readonly Override[] | undefined;
 }
 
-/** Defaults for what is not given: those of the Go service. */
+/** The Go service's defaults, for options that are not given. */
 export const defaultExplaining = {
   cacheKeyPrefix: '',
   useCalendarMonthRateLimit: false,

@@ -47,7 +47,7 @@ export async function topPage(
   return { status: 200, contentType: 'application/json', lines: [JSON.stringify(topJson(report))] };
 }
 
-/** A domain without rules looks the same: nobody was over its limits. */
+/** A domain without rules looks the same: no request was over its limits. */
 function noneOverLimit({ format }: TopPageQuery, domain: string, { sinceMs }: TopReport): TopPage {
   const since = new Date(sinceMs).toISOString();
   const problem = `no key is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;

@@ -10,7 +10,7 @@ export const maxFileBytes = 256 * 1024 * 1024;
 /** Chosen: a shell starts the program that writes to a pipe before the one that reads, or right after it. */
 const writerWaitMs = 2_000;
 const pauseMs = 2;
-/** Read into and copied from at once: most files are smaller by far. */
+/** Files are read into this and copied from it at once. Most files are far smaller. */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
 /** The file exists but must not be read, or not to its end. */

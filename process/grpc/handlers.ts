@@ -40,8 +40,8 @@ export interface AdmittedCaller {
 export interface CallerRejection {
   readonly refused: GrpcStatus;
   /**
-   * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. Calls that are not
-   * questions for a decision are rejected with the status.
+   * The caller, if its entry says that a question beyond its rate is over limit. Calls that do not ask for a decision are rejected with
+   * the status.
    */
   readonly asOverLimit?: AdmittedCaller | undefined;
 }
@@ -159,8 +159,7 @@ export interface UnaryHandler {
   /** The bound of requests. A transport that is short of memory need not keep longer ones. Undefined: the transport has its own bound. */
   readonly longest?: LongestRequest | undefined;
   /**
-   * Returns the answer of a limit that is exceeded, for a request that was not read. Called once for each. Undefined: the method makes
-   * no decisions.
+   * Returns the answer "over limit" for a request that was not read. Called once for each. Undefined: the method makes no decisions.
    */
   readonly overLimit?: (() => Uint8Array) | undefined;
 }

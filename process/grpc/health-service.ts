@@ -20,7 +20,7 @@ export class HealthService {
   readonly #watches = new Set<Watch>();
   #stopped = false;
 
-  /** `services` are the names that follow the health of the process. The empty name, the server as a whole, does so, too. */
+  /** `services` are the names that have the health of the process. So does the empty name, which stands for the whole server. */
   constructor(health: HealthView, services: readonly string[]) {
     this.#health = health;
     this.#services = ['', ...services];

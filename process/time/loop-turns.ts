@@ -45,19 +45,19 @@ const noSteps = (): Steps => ({ left: 0, done: 0, beganMs: 0, reads: 0, isPassed
 const shareMs = 4;
 /** The same while connections arrive. */
 const shareOfComersMs = 1;
-/** Chosen: new connections go first for this number of times the duration of the work before, */
+/** Chosen: new connections go first for this many times the duration of the work before. */
 const comersFactor = 3;
-/** and no longer than this. */
+/** Chosen: the maximum time for which new connections go first. */
 const maxComersMs = 6;
 /** Chosen: the waiting members that have a turn in one turn of the loop, if the share suffices. */
 const maxOfTurn = 64;
-/** Chosen: the waiting members that are read in one turn, */
+/** Chosen: the waiting members that are read in one turn. */
 const maxReads = 4;
-/** including one expensive one, which follows after this number of others, */
+/** Chosen: an expensive member is read after this number of others. */
 const cheapReads = 3;
-/** and, while connections arrive, not during this number of turns. */
+/** Chosen: while connections arrive, this number of turns read no expensive member. */
 const maxTurnsWithoutExpensive = 8;
-/** Chosen: the time for which input of an address counts as expensive after it was. */
+/** Chosen: after expensive input, the time for which all input of the address counts as expensive. */
 const expensiveMs = 250;
 /** Chosen: the number of addresses for which that is remembered. */
 const maxExpensive = 1000;
@@ -90,8 +90,9 @@ export class LoopTurns {
   #hasAccepted = false;
   /** The time until which new connections go first, if there are any. */
   #acceptUntilMs = Number.NEGATIVE_INFINITY;
-  /** Reads since the last expensive one; in the next field, turns without one. */
+  /** Reads since the last expensive one. */
   #cheapReads = 0;
+  /** Turns since the last expensive read. */
   #turnsWithoutExpensive = 0;
   /** Addresses, with the time until which their input is expensive, in the order in which it became so. */
   readonly #expensive = new Map<string, number>();
