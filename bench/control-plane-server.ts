@@ -46,7 +46,7 @@ const controlPlane = new ControlPlane({
           return { is: 'written' };
         },
       },
-      start: () => learn({ policy: noPolicy, kept: new Map(), leads: true }),
+      start: () => learn({ policy: noPolicy, acceptedSpecs: new Map(), leads: true }),
       publish: (limiters) => learn({ reports: [{ replica: 'bench', limiters }] }),
       recordEvent: () => {},
       share: () => {},

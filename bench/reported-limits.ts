@@ -73,7 +73,7 @@ function service(env: Record<string, string>): (request: Uint8Array) => void {
   decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));
   const decided = {
     answer: (response: RateLimitResponse) => void encodeRateLimitResponse(response),
-    refuse: (error: unknown) => {
+    reject: (error: unknown) => {
       throw error;
     },
   };

@@ -59,7 +59,7 @@ function service(keysPerDomain: number): (request: RateLimitRequest) => void {
   const free = rule({ key: 'free', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));
   const asker = { abandoned: false };
-  const decided = { answer: () => {}, refuse: () => {} };
+  const decided = { answer: () => {}, reject: () => {} };
   return (request) => decisions.decide(request, asker, decided);
 }
 

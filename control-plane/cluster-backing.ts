@@ -40,7 +40,7 @@ export class ClusterBacking implements Backing {
   readonly schemas: SchemaStore;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
-  readonly #kept: AcceptedSpecStore;
+  readonly #acceptedSpecs: AcceptedSpecStore;
   /** Undefined if deletions are not reported. */
   readonly #removed: RemovedObjectStore | undefined;
   /** Undefined if every namespace may use a domain as soon as it becomes free. */
@@ -90,10 +90,10 @@ export class ClusterBacking implements Backing {
       shown: () => learn({ fleets: this.fleets.followed }),
       accessChanged: policyChanged,
     });
-    this.#kept = new AcceptedSpecStore({
+    this.#acceptedSpecs = new AcceptedSpecStore({
       ...options,
       leads: () => this.leads,
-      changed: (kept) => learn({ kept }),
+      changed: (acceptedSpecs) => learn({ acceptedSpecs }),
     });
     this.schemas = new SchemaStore({ ...options, changed: policyChanged });
     const hasWebhooks = settings.webhookUrls.length > 0;
@@ -149,7 +149,7 @@ export class ClusterBacking implements Backing {
 
   start(): void {
     this.#replicas.start();
-    void this.#kept.load();
+    void this.#acceptedSpecs.load();
     this.#removed?.start();
     this.#domains?.start();
     this.fleets.start();
@@ -169,7 +169,7 @@ export class ClusterBacking implements Backing {
   }
 
   share(parts: Partial<StoredState>): void {
-    if (parts.kept !== undefined) this.#kept.sync(parts.kept);
+    if (parts.acceptedSpecs !== undefined) this.#acceptedSpecs.sync(parts.acceptedSpecs);
     if ('decision' in parts) this.#domains?.decided(parts.decision);
     if (parts.removed !== undefined) this.#removed?.sync(parts.removed);
   }
@@ -177,7 +177,7 @@ export class ClusterBacking implements Backing {
   async close(): Promise<void> {
     this.schemas.close();
     await Promise.all([
-      this.#kept.close(),
+      this.#acceptedSpecs.close(),
       this.#domains?.close(),
       this.#removed?.close(),
       this.fleets.close(),

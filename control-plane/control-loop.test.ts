@@ -122,7 +122,7 @@ class Replica {
         writes: configWrites(clock),
         write: async (object, status) => replica.#write({ ...object, status }),
       },
-      start: () => learn({ policy: noPolicy, kept: new Map() }),
+      start: () => learn({ policy: noPolicy, acceptedSpecs: new Map() }),
       publish: () => {},
       recordEvent: ({ reason }) => cluster.events.push(reason),
       share: ({ removed }) => {

@@ -40,7 +40,7 @@ export class DirectoryBacking implements Backing {
   start(): void {
     this.#options.metrics.all.leader.set(1);
     // The owner of the folder decides about domains. There are no RateLimitFleets.
-    this.#options.learn({ policy: noPolicy, kept: new Map(), leads: true });
+    this.#options.learn({ policy: noPolicy, acceptedSpecs: new Map(), leads: true });
     this.publish([]);
   }
 

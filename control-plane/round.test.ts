@@ -89,7 +89,7 @@ const known = { domain: {}, descriptors: {} };
 
 describe('decide', () => {
   it('serves nothing before the first complete list', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     learn({ edits: 1 });
     timers.advance(10_000);
     expect(served).toEqual([]);
@@ -99,7 +99,7 @@ describe('decide', () => {
   });
 
   it('has nothing left to do once it has decided', () => {
-    learn({ kept: new Map(), fleets: [] });
+    learn({ acceptedSpecs: new Map(), fleets: [] });
     changed();
     timers.advance(50);
     expect([served, timers.size]).toEqual([[[]], 0]);
@@ -110,14 +110,14 @@ describe('decide', () => {
     changed();
     timers.advance(10_000);
     expect(served).toEqual([]);
-    learn({ kept: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]) });
+    learn({ acceptedSpecs: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]) });
     timers.advance(10_000);
     expect(served).toEqual([['shop']]);
   });
 
   it('serves nothing before it knows who may use what', () => {
     start({}, {});
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(10_000);
     expect(served).toEqual([]);
@@ -130,7 +130,7 @@ describe('decide', () => {
     const doubts: string[] = [];
     doubted = (found) => doubts.push(...found);
     const schemas = new Map([['RateLimitConfig', { properties: known }]]);
-    start({}, { kept: new Map(), confirmed: new Set(), policy: { ...noPolicy, schemas } });
+    start({}, { acceptedSpecs: new Map(), confirmed: new Set(), policy: { ...noPolicy, schemas } });
     objects = [shop(1, { ...configSpec({ domain: 'shop' }), plain: true })];
     changed();
     timers.advance(10_000);
@@ -165,7 +165,7 @@ describe('decide', () => {
       const policy = () => schemas.schemas && { ...noPolicy, schemas: schemas.schemas };
       doubted = (doubts) => schemas.confirm(doubts);
       start({}, { confirmed: schemas.confirmed });
-      learn({ kept: new Map() });
+      learn({ acceptedSpecs: new Map() });
       changed();
       schemas.start();
       const spec = { ...configSpec({ domain: 'shop' }), plain: true };
@@ -203,7 +203,7 @@ describe('decide', () => {
       }),
     });
     start({ decider: ending });
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(30 * days - 1);
     expect(served).toHaveLength(1);
@@ -214,7 +214,7 @@ describe('decide', () => {
   });
 
   it('takes objects for the newest a second after they are reachable', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(100);
     learn({ isWatchCut: true });
@@ -243,12 +243,12 @@ describe('decide', () => {
       createdMs: -1,
       spec: configSpec({ domain: 'shop' }),
     });
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     objects = [holder, shop(3, configSpec({ domain: 'shop' }))];
     changed();
     timers.advance(100);
     learn({ isWatchCut: true });
-    learn({ kept: new Map([['u1', { generation: 3, spec: configSpec({ domain: 'shop' }) }]]) });
+    learn({ acceptedSpecs: new Map([['u1', { generation: 3, spec: configSpec({ domain: 'shop' }) }]]) });
     timers.advance(100);
     expect(round.specs.persisted.size).toBe(0);
     objects = [shop(4, invalidSpec())];
@@ -260,7 +260,7 @@ describe('decide', () => {
   });
 
   it('leaves the last accepted rules in force', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     objects = [shop(1, configSpec({ domain: 'shop' }))];
     changed();
     timers.advance(100);
@@ -277,7 +277,7 @@ describe('decide', () => {
   });
 
   it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
-    learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
+    learn({ acceptedSpecs: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
     const show = (...now: ConfigObject[]): void => {
       objects = now;
       changed();
@@ -295,7 +295,7 @@ describe('decide', () => {
   });
 
   it('serves what is stored of an object of which it alone accepted a newer generation', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     objects = [shop(1, configSpec({ domain: 'one' }))];
     changed();
     timers.advance(100);
@@ -313,7 +313,7 @@ describe('decide', () => {
     expect(served.at(-1)).toEqual(['two']);
     const stored = { u1: { generation: 2, spec: configSpec({ domain: 'one' }) } };
     const ofMail = { generation: 1, spec: configSpec({ domain: 'two' }) };
-    learn({ kept: new Map([...Object.entries(stored), ['u2', ofMail]]) });
+    learn({ acceptedSpecs: new Map([...Object.entries(stored), ['u2', ofMail]]) });
     timers.advance(100);
     expect(served.slice(2)).toEqual([['two', 'one']]);
     expect(round.specs.persisted.get('u1')?.generation).toBe(2);
@@ -327,7 +327,7 @@ describe('decide', () => {
     const begin = (said: ReturnType<typeof status> | undefined): void => {
       start({ controllerName: 'ours' });
       objects = [{ ...shop(3, invalidSpec()), status: said }];
-      learn({ kept: new Map() });
+      learn({ acceptedSpecs: new Map() });
       changed();
       timers.advance(29_000);
     };
@@ -335,7 +335,7 @@ describe('decide', () => {
     it('waits for a replica that knows it', () => {
       begin(status('ours', 2));
       expect([served, round.decision]).toEqual([[], undefined]);
-      learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]) });
+      learn({ acceptedSpecs: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]) });
       timers.advance(100);
       expect(served).toEqual([['shop']]);
       timers.advance(2_000);
@@ -375,11 +375,11 @@ describe('decide', () => {
   });
 
   it('keeps what is stored of an object that was not accepted at the generation that was read before', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     objects = [shop(1, invalidSpec())];
     changed();
     timers.advance(100);
-    learn({ kept: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
+    learn({ acceptedSpecs: new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]) });
     timers.advance(100);
     objects = [shop(3, invalidSpec())];
     changed();
@@ -397,12 +397,12 @@ describe('decide', () => {
     };
     const returned = (status: ConfigStatus | undefined) => ({ ...shop(4, invalidSpec()), status });
     const store = (kept: typeof stored): void => {
-      learn({ kept });
+      learn({ acceptedSpecs: kept });
       timers.advance(200);
     };
     beforeEach(() => {
       start({ controllerName: 'ours' });
-      learn({ kept: stored });
+      learn({ acceptedSpecs: stored });
       show(shop(3, invalidSpec()));
       expect(served).toEqual([['shop']]);
     });
@@ -454,7 +454,7 @@ describe('decide', () => {
     (_, generation, spec) => {
       const stored = new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]);
       const isStored = generation === 3;
-      learn({ kept: isStored ? stored : new Map() });
+      learn({ acceptedSpecs: isStored ? stored : new Map() });
       for (const shown of [[shop(generation, spec)], [], [shop(4, invalidSpec())]]) {
         objects = shown;
         changed();
@@ -462,7 +462,7 @@ describe('decide', () => {
       }
       if (!isStored) {
         expect(served.at(-1)).toEqual([]);
-        learn({ kept: stored });
+        learn({ acceptedSpecs: stored });
         timers.advance(200);
       }
       expect(served).toEqual([['shop'], [], ...(isStored ? [] : [[]]), ['shop']]);
@@ -481,14 +481,14 @@ describe('decide', () => {
       timers.advance(200);
     };
     const store = (...kept: LastAcceptedSpec[]): void => {
-      learn({ kept: new Map(kept.map((spec) => ['u1', spec])) });
+      learn({ acceptedSpecs: new Map(kept.map((spec) => ['u1', spec])) });
       timers.advance(200);
     };
     const fallback = () => round.decision?.outcomes.get('u1')?.served?.fallback?.generation;
     const returned = (status: ConfigStatus | undefined = decided) => ({ ...shop(4, sliding), status });
     beforeEach(() => {
       start({ controllerName: 'ours' });
-      learn({ kept: new Map() });
+      learn({ acceptedSpecs: new Map() });
       show(shop(1, plain(1)));
       show(shop(2, sliding));
       store(first);
@@ -562,18 +562,18 @@ describe('decide', () => {
   });
 
   it('does not go back to what another replica kept longer ago', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     objects = [shop(3, configSpec({ domain: 'shop' }))];
     changed();
     timers.advance(100);
     objects = [shop(4, invalidSpec())];
-    learn({ kept: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'old' }) }]]) });
+    learn({ acceptedSpecs: new Map([['u1', { generation: 1, spec: configSpec({ domain: 'old' }) }]]) });
     timers.advance(100);
     expect(served.at(-1)).toEqual(['shop']);
   });
 
   it('decides a storm of changes ten times a second once two of them were decided at once', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     for (let i = 0; i < 1_000; i++) {
       changed();
@@ -584,7 +584,7 @@ describe('decide', () => {
   });
 
   it('leaves the round before as it was, so that another future may follow from it', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(1_000);
     const before = { ...round, rhythms: { ...round.rhythms } };
@@ -631,13 +631,13 @@ describe('decide', () => {
       edits: world.edits + 1,
     });
     const steps: (() => Partial<World>)[] = [
-      () => ({ kept: new Map(), ...show(shop(1, spec('shop')), mail) }),
+      () => ({ acceptedSpecs: new Map(), ...show(shop(1, spec('shop')), mail) }),
       () => ({ reports: reportOf(undefined) }),
       () => ({ reports: reportOf(round.decision?.fleets.get('default')?.version) }),
       () => show(shop(2, invalidSpec()), mail),
       () => show(shop(3, spec('mail')), mail),
       () => show(shop(4, spec('shop')), { ...mail, spec: spec('other'), generation: 2 }),
-      () => ({ kept: new Map([['u2', { generation: 3, spec: spec('late') }]]) }),
+      () => ({ acceptedSpecs: new Map([['u2', { generation: 3, spec: spec('late') }]]) }),
       () => show(shop(4, spec('shop'))),
       () => ({ reports: [] }),
     ];
@@ -662,15 +662,15 @@ describe('decide', () => {
   });
 
   it('keeps the uids of joined specs with the round that joined them', () => {
-    learn({ kept: new Map() });
+    learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(1_000);
     const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
     const kept = new Map([['u9', { generation: 2, spec: configSpec({ domain: 'two' }) }]]);
-    const { round: joined } = decide({ ...world, kept }, round, at);
+    const { round: joined } = decide({ ...world, acceptedSpecs: kept }, round, at);
     expect([[...round.specs.joined], [...joined.specs.joined]]).toEqual([[], ['u9']]);
     const later = { ...at, monotonicMs: at.monotonicMs + 5 };
-    const { round: decided } = decide({ ...world, kept }, joined, later);
+    const { round: decided } = decide({ ...world, acceptedSpecs: kept }, joined, later);
     expect([[...joined.specs.joined], [...decided.specs.joined]]).toEqual([['u9'], []]);
   });
 });

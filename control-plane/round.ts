@@ -224,13 +224,13 @@ function followCut(
     next.caughtUpMs = undefined;
     if (mayBeStale(before)) return;
     outcome.shared.decision = undefined;
-    if (!leads) outcome.shared.kept = new Map();
+    if (!leads) outcome.shared.acceptedSpecs = new Map();
   } else if (mayBeStale(before)) next.caughtUpMs = monotonicMs + catchUpMs;
   else if (next.caughtUpMs !== undefined && monotonicMs >= next.caughtUpMs) {
     next.caughtUpMs = undefined;
     next.isCutOff = false;
     // Because of old objects, this replica may have dropped a stored spec that others serve.
-    next.specs = next.specs.joinedWith(next.world.kept ?? [], next.decision?.outcomes);
+    next.specs = next.specs.joinedWith(next.world.acceptedSpecs ?? [], next.decision?.outcomes);
     if (isKnown(next.world)) ask(next, 'snapshots', monotonicMs);
   }
 }
@@ -244,8 +244,8 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
 }
 
 /** Returns whether objects, specs that others stored, and policy are known. No decision is made before. */
-function isKnown({ objects, kept, policy }: World): boolean {
-  return objects !== undefined && kept !== undefined && policy !== undefined;
+function isKnown({ objects, acceptedSpecs, policy }: World): boolean {
+  return objects !== undefined && acceptedSpecs !== undefined && policy !== undefined;
 }
 
 function snapshotsMayDiffer(
@@ -253,7 +253,10 @@ function snapshotsMayDiffer(
   before: World,
   { wallMs, monotonicMs }: RoundState,
 ): boolean {
-  const isNews = world.edits !== before.edits || world.kept !== before.kept || world.policy !== before.policy;
+  const isNews =
+    world.edits !== before.edits ||
+    world.acceptedSpecs !== before.acceptedSpecs ||
+    world.policy !== before.policy;
   const isOverrideDue = wallMs >= (decision?.dueMs ?? Number.POSITIVE_INFINITY);
   const isPatienceOver = decision === undefined && monotonicMs >= patienceEndsMs;
   return isKnown(world) && (isNews || isOverrideDue || isPatienceOver);
@@ -271,10 +274,15 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, memory, decision: last } = next;
   const { objects = new Map<string, ConfigObject>(), policy = noPolicy } = world;
-  const stored = world.kept ?? new Map<string, LastAcceptedSpec>();
+  const stored = world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
   next.specs = next.specs.joinedWithNewer(stored, last?.outcomes);
   for (;;) {
-    const decision = memory.decider.decide({ objects, kept: next.specs.known, policy, nowMs: at.wallMs });
+    const decision = memory.decider.decide({
+      objects,
+      acceptedSpecs: next.specs.known,
+      policy,
+      nowMs: at.wallMs,
+    });
     const { doubts } = decision.newerFields ?? noNewerFields;
     // Objects that newer schemas may change are not decided yet.
     if (world.confirmed !== undefined && !doubts.isSubsetOf(world.confirmed)) {
@@ -297,10 +305,10 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
 function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundState): void {
   const { outcomes = new Map<string, ObjectOutcome>() } = next.decision ?? {};
   const { controllerName } = next.memory.options;
-  const stored = next.world.kept ?? new Map<string, LastAcceptedSpec>();
-  if (next.world.kept !== before.kept)
+  const stored = next.world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
+  if (next.world.acceptedSpecs !== before.acceptedSpecs)
     next.specs = next.specs.following(
-      { before: before.kept ?? new Map(), stored },
+      { before: before.acceptedSpecs ?? new Map(), stored },
       { monotonicMs, outcomes },
     );
   const { known } = next.specs;
@@ -343,7 +351,7 @@ function awaitsSpecs(
 function share({ decision, specs, isCutOff }: Draft, { leads }: RoundState, outcome: DraftOutcome): void {
   if (decision === undefined) return;
   // Another replica may have older information than the leader.
-  outcome.shared.kept = leads || !isCutOff ? specs.persisted : new Map();
+  outcome.shared.acceptedSpecs = leads || !isCutOff ? specs.persisted : new Map();
   if (leads && !isCutOff) outcome.shared.decision = decision;
 }
 

@@ -19,7 +19,7 @@ export interface World {
   /** Access to fleets, the last owners of domains, and the schemas. */
   readonly policy: Policy | undefined;
   /** Specs that outlived other processes, by uid. */
-  readonly kept: ReadonlyMap<string, LastAcceptedSpec> | undefined;
+  readonly acceptedSpecs: ReadonlyMap<string, LastAcceptedSpec> | undefined;
   /** Deleted objects that are stored for the next leader. */
   readonly removed: readonly RemovedObject[] | undefined;
   /** Uids of deleted objects whose webhooks were delivered a moment ago. */
@@ -49,7 +49,7 @@ export const unknownWorld: World = {
   edits: 0,
   left: [],
   policy: undefined,
-  kept: undefined,
+  acceptedSpecs: undefined,
   removed: undefined,
   notified: new Set(),
   reports: [],
@@ -69,7 +69,7 @@ export type UpdateWorld = (news: Partial<World>) => void;
 /** The values of a replica that must outlive its process. */
 export interface StoredState {
   /** Specs that stay in force, by uid. Replicas other than the leader store only newer specs. */
-  readonly kept: ReadonlyMap<string, StoredSpec>;
+  readonly acceptedSpecs: ReadonlyMap<string, StoredSpec>;
   /** The newest decision of a leader. Undefined if it may be older than the objects of the API server. */
   readonly decision: ClusterDecision | undefined;
   /** Deleted objects whose webhooks are not delivered yet. */

@@ -40,9 +40,9 @@ export class SortWindow<T extends { readonly timeMs: number }> {
     this.#release(0);
   }
 
-  #release(kept: number): void {
+  #release(remaining: number): void {
     const sorted = this.#held.sort((a, b) => a.timeMs - b.timeMs);
-    const count = sorted.length - kept;
+    const count = sorted.length - remaining;
     this.#held = sorted.slice(count);
     for (let index = 0; index < count; index++) {
       const element = sorted[index]!;

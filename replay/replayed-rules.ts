@@ -50,7 +50,7 @@ export class ReplayedRules {
   /** The number of descriptors without a limit. */
   unlimitedDescriptors = 0;
   /** The hits that caused the rejection of the last decided request, if it was rate-limited. */
-  refusing: LimitingHit[] = [];
+  rejecting: LimitingHit[] = [];
   readonly #tallies: RuleTallies;
   readonly #limiter: VirtualLimiter;
 
@@ -82,7 +82,7 @@ export class ReplayedRules {
   /** Decides a request. `timeMs` must not go backwards. An error means that the service rejected the request, with nothing counted. */
   decide(timeMs: number, request: RateLimitRequest): ReplayDecision {
     this.#tallies.domain = request.domain;
-    this.refusing = [];
+    this.rejecting = [];
     const made = this.#limiter.decide(timeMs, request);
     if ('error' in made) return made;
     const { response } = made;
@@ -94,7 +94,7 @@ export class ReplayedRules {
   #noteOver({ key, counter: plan }: CountedHit): void {
     if (plan.rule.shadowMode) return;
     const tally = this.#tallies.tallyOf(plan.metric);
-    this.refusing.push({ counter: key.slice(0, plan.counterStem.length), tally });
+    this.rejecting.push({ counter: key.slice(0, plan.counterStem.length), tally });
   }
 
   #count(timeMs: number, domainName: string, { response, isLimited }: ReplayedAnswer): void {
@@ -108,7 +108,7 @@ export class ReplayedRules {
     }
     domain.requests++;
     if (!isLimited) {
-      this.refusing = [];
+      this.rejecting = [];
       return;
     }
     note(this.limited, timeMs);
@@ -118,8 +118,8 @@ export class ReplayedRules {
 
   /** A rule, a limit, or a counter, that several descriptors of a request have is counted once. */
   #countLimiting(timeMs: number): void {
-    this.refusing.forEach(({ counter, tally }, index) => {
-      const before = this.refusing.slice(0, index);
+    this.rejecting.forEach(({ counter, tally }, index) => {
+      const before = this.rejecting.slice(0, index);
       const { rule } = tally;
       if (!before.some((hit) => hit.tally === tally)) note(tally.limited, timeMs);
       if (!before.some((hit) => hit.tally.rule === rule)) note(rule.limited, timeMs);
@@ -145,9 +145,9 @@ export class RuleSetsDifference {
 
   /** Compares the decisions after both rule sets decided the same request. */
   compare(timeMs: number, rules: ReplayedRules, against: ReplayedRules): void {
-    const [now, before] = [rules.refusing.length > 0, against.refusing.length > 0];
-    if (now && !before) noteChanged(this.newlyLimited, rules.refusing, timeMs);
-    if (before && !now) noteChanged(this.noLongerLimited, against.refusing, timeMs);
+    const [now, before] = [rules.rejecting.length > 0, against.rejecting.length > 0];
+    if (now && !before) noteChanged(this.newlyLimited, rules.rejecting, timeMs);
+    if (before && !now) noteChanged(this.noLongerLimited, against.rejecting, timeMs);
   }
 }
 
@@ -155,11 +155,11 @@ function noChangedRequests(): ChangedRequests {
   return { requests: newTimes(), byRule: new Map(), offenders: new Offenders() };
 }
 
-function noteChanged(changed: ChangedRequests, refusing: readonly LimitingHit[], timeMs: number): void {
+function noteChanged(changed: ChangedRequests, rejecting: readonly LimitingHit[], timeMs: number): void {
   note(changed.requests, timeMs);
-  for (const path of new Set(refusing.map(({ tally }) => tally.rule.path))) {
+  for (const path of new Set(rejecting.map(({ tally }) => tally.rule.path))) {
     changed.byRule.set(path, (changed.byRule.get(path) ?? 0) + 1);
   }
-  const rules = new Map(refusing.map(({ counter, tally }) => [counter, tally.rule.path]));
+  const rules = new Map(rejecting.map(({ counter, tally }) => [counter, tally.rule.path]));
   for (const [counter, rule] of rules) changed.offenders.note(counter, rule, timeMs);
 }

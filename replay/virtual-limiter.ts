@@ -79,7 +79,7 @@ export class VirtualLimiter {
       answer(response, asker, plans) {
         asker.decision = { response, plans };
       },
-      refuse(error, asker) {
+      reject(error, asker) {
         asker.decision = { error: error as Error };
       },
     };

@@ -29,7 +29,7 @@ const longestPart = 128;
 /** Chosen: the length, in bytes, above which entries together are cut. Most entries of one limit have fewer than 100 bytes. */
 const longestEntries = 1024;
 /** The bytes that remain of a text that is cut. */
-const keptBytes = 32;
+const headBytes = 32;
 
 /** Half of a surrogate pair alone has no bytes of its own: all of them would be written as one character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is not to be in a key
@@ -92,7 +92,7 @@ function beginning(written: string): string {
   let end = 0;
   for (const [piece] of written.matchAll(/%u....|%..|./gsu)) {
     bytes += Buffer.byteLength(piece);
-    if (bytes > keptBytes) break;
+    if (bytes > headBytes) break;
     end += piece.length;
   }
   return written.slice(0, end);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { meantBy, unknownDomainWords } from './rule-error.ts';
+import { similarName, unknownDomainWords } from './rule-error.ts';
 
 describe('the name that was meant', () => {
   it.each([
@@ -8,7 +8,7 @@ describe('the name that was meant', () => {
     ['api.v1', 'api_v1'],
     ['shopping', undefined],
   ])('of %s is %s', (written, meant) => {
-    expect(meantBy(written, ['mail', 'shop', 'api_v1'])).toBe(meant);
+    expect(similarName(written, ['mail', 'shop', 'api_v1'])).toBe(meant);
   });
 
   it('is named with an unknown domain', () => {

@@ -198,7 +198,7 @@ export function commonLength(a: string, b: string): number {
 }
 
 /** The known name that a misspelled one is nearest to, if any is near. */
-export function meantBy(written: string, known: readonly string[]): string | undefined {
+export function similarName(written: string, known: readonly string[]): string | undefined {
   const given = plainName(written.slice(0, 80));
   return (
     known.find((one) => plainName(one) === given) ?? known.find((one) => isMistyped(plainName(one), given))
@@ -207,11 +207,11 @@ export function meantBy(written: string, known: readonly string[]): string | und
 
 /** Returns a message such as `no rules have the domain "shpo"; did you mean "shop"?` */
 export function unknownDomainWords(domain: string, known: readonly string[]): string {
-  return `no rules have the domain ${JSON.stringify(domain.slice(0, 100))}${meantHint(domain, known)}`;
+  return `no rules have the domain ${JSON.stringify(domain.slice(0, 100))}${similarNameHint(domain, known)}`;
 }
 
 /** Returns `; did you mean "shop"?`, or an empty text. */
-export function meantHint(written: string, known: readonly string[]): string {
-  const meant = meantBy(written, known);
+export function similarNameHint(written: string, known: readonly string[]): string {
+  const meant = similarName(written, known);
   return meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`;
 }

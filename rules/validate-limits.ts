@@ -257,7 +257,7 @@ type ReportOwn = (field: OwnLimitField, code: RuleErrorCode, text: string) => vo
  * and removes fields that an unlimited limit may not have. After a problem the limit has some window, so that there are no
  * further errors about it.
  */
-export function settleLimit(limit: OpenLimit, written: WrittenWindow, report: ReportOwn): void {
+export function completeLimit(limit: OpenLimit, written: WrittenWindow, report: ReportOwn): void {
   const { window, calendar, has } = written;
   if (limit.unlimited) {
     for (const field of ownLimitFields)

@@ -77,22 +77,22 @@ export interface CheckInputOptions {
 export function checkInput(input: RuleInput, options: CheckInputOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
   const { inGoWords } = options;
-  const refused = errorFindings(input, linesOf, inGoWords);
+  const rejected = errorFindings(input, linesOf, inGoWords);
   const callersFiles: CheckedInput['callersFiles'] = [];
   for (const { path, read } of readings(input.callersFiles, readCallersFile)) {
     if (read.problems === undefined) callersFiles.push({ file: path, callers: read.callers.length });
-    refused.push(...rejectedOf('callers', path, read.problems, linesOf));
+    rejected.push(...rejectedOf('callers', path, read.problems, linesOf));
   }
   const profilesFiles: CheckedInput['profilesFiles'] = [];
   for (const { path, read } of readings(input.profilesFiles, profilesOf)) {
     if (read.problems === undefined) profilesFiles.push({ file: path, profiles: read.profiles.length });
-    refused.push(...rejectedOf('profiles', path, read.problems, linesOf));
+    rejected.push(...rejectedOf('profiles', path, read.problems, linesOf));
   }
-  let errorCount = input.errorCount - input.errors.length + refused.length;
+  let errorCount = input.errorCount - input.errors.length + rejected.length;
   const others = input.callersFiles.length + input.profilesFiles.length;
   const isEmpty = input.sources.length + input.skipped.length + others === 0;
   if (errorCount === 0 && isEmpty && input.overrides === 0) {
-    refused.push(
+    rejected.push(
       findingOf(
         'error',
         noRules(input),
@@ -119,7 +119,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     .filter(({ code }) => !options.allowed.has(code))
     .map((finding) => ({ ...finding, severity: severityOf(finding.code, options.strictness) }));
   const files = allTexts(input).map(({ path }) => path);
-  const findings = inGoWords ? [...accepted, ...refused] : [...refused, ...accepted].sort(byPlace(files));
+  const findings = inGoWords ? [...accepted, ...rejected] : [...rejected, ...accepted].sort(byPlace(files));
   const errors = findings.filter(({ severity }) => severity === 'error');
   return {
     path: input.path,
@@ -132,7 +132,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     skipped: [...input.skipped, ...passedOver(input)],
     otherFiles: input.otherFiles,
     errors,
-    errorCount: errorCount + errors.length - refused.length,
+    errorCount: errorCount + errors.length - rejected.length,
     isUnreadable: input.errors.some(({ code, source }) => code === 'unreadable' && source === input.path),
     warnings: findings.filter(({ severity }) => severity === 'warning'),
     allowed: found.length - accepted.length,

@@ -185,8 +185,8 @@ function plainHint(
   if (code === 'unknown-key' && typeof last === 'string') return unknownHint(last, path.slice(0, -1), source);
   if (code === 'misplaced-key' && typeof last === 'string') return misplacedHint(last, path.slice(0, -1));
   if (/^(?:spec\S+: )?unknown algorithm/.test(text))
-    return meantAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
-  const word = meantWord(text);
+    return similarAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
+  const word = similarWord(text);
   if (word !== undefined) return `did you mean ${word}?`;
   if (code === 'wrong-type' && chartFile.test(source) && path[0] !== 'spec') return chartHint;
   if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text }, written);
@@ -268,7 +268,7 @@ function unitHint(written: string): string {
 }
 
 /** Returns the nearest of the allowed words, which the error lists. */
-function meantWord(text: string): string | undefined {
+function similarWord(text: string): string | undefined {
   const [, list, written = ''] =
     /(?:(?:hits_?unit|on_?expiry) must be|a calendar has the unit) (.*), found '(.*)'$/is.exec(text) ?? [];
   const plain = lettersOf(written);
@@ -391,7 +391,7 @@ function knownHere(above: RuleError['path'], place: FieldPlace | undefined): str
 }
 
 /** Returns for example `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
-function meantAlgorithm(text: string): string | undefined {
+function similarAlgorithm(text: string): string | undefined {
   const written = lettersOf(/unknown algorithm '([^']*)'/.exec(text)?.[1] ?? '');
   const meant = algorithmNames.find((name) => written && name.replace('_', '').startsWith(written));
   return meant && `did you mean ${meant}?`;

@@ -78,7 +78,7 @@ function convert(flags: ParsedFlags): number {
     throw new UsageError(`--name is for one domain, and there are ${sources.length} sets of rules`);
   }
   const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), ...chosen });
-  if (isRefused(conversion, flags.on('allow-loss'))) return 1;
+  if (isRejected(conversion, flags.on('allow-loss'))) return 1;
   if (format !== 'json' && target !== 'xds') noteComments(input);
   io().stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
   return 0;
@@ -101,7 +101,7 @@ function rejectBadNames(flags: ParsedFlags): void {
 }
 
 /** Prints what cannot be converted, and returns whether the conversion ends. */
-function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
+function isRejected({ losses, problems }: Conversion, allowLoss: boolean): boolean {
   for (const problem of problems) printProblem(problem);
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
   if (losses.length > 0 && !allowLoss) printProblem('--allow-loss omits it');

@@ -168,7 +168,7 @@ class TextsReader {
    * does that mounts them. Objects of other kinds are skipped.
    */
   manifests(file: string, text: string): void {
-    const { manifests, overrides, refused, errors, skipped } = readManifests(text, file);
+    const { manifests, overrides, rejected, errors, skipped } = readManifests(text, file);
     for (const error of errors) this.errors.add({ ...error, text: formatManifestError(error) });
     if (errors.length > 0) this.unreviewed.add(file);
     for (const { type, line, value } of skipped) {
@@ -180,17 +180,17 @@ class TextsReader {
     }
     for (const manifest of manifests) this.#manifest(file, manifest, false);
     for (const override of overrides) this.#override(file, override);
-    for (const manifest of refused) this.#manifest(file, manifest, true);
+    for (const manifest of rejected) this.#manifest(file, manifest, true);
   }
 
-  #manifest(file: string, { metadata, spec, placeOf }: Manifest, isRefused: boolean): void {
-    const name = isRefused ? metadata.name : `${metadata.namespace}/${metadata.name}`;
+  #manifest(file: string, { metadata, spec, placeOf }: Manifest, isRejected: boolean): void {
+    const name = isRejected ? metadata.name : `${metadata.namespace}/${metadata.name}`;
     const reading = readSpec(spec, name, this.#options.support);
     if (!reading.ok) {
-      for (const error of reading.errors) this.#refuse(file, error, placeOf);
+      for (const error of reading.errors) this.#reject(file, error, placeOf);
       this.errors.addUnlisted(reading.errorCount - reading.errors.length);
       this.unreviewed.add(file);
-    } else if (!isRefused) {
+    } else if (!isRejected) {
       const { source, fleet, className } = reading;
       this.reviewable.push({
         ...{ kind: 'manifests', file, load: undefined, source, fleet, className, object: metadata },
@@ -209,11 +209,11 @@ class TextsReader {
     });
     this.overrides += problems.length === 0 ? 1 : 0;
     for (const { path, text } of problems)
-      this.#refuse(file, { code: 'wrong-type', path: ['spec', ...path], text }, placeOf);
+      this.#reject(file, { code: 'wrong-type', path: ['spec', ...path], text }, placeOf);
   }
 
   /** Reports an error of an object, with its path at the start. */
-  #refuse(file: string, error: Pick<RuleError, 'code' | 'path' | 'text'>, placeOf: PlaceOf): void {
+  #reject(file: string, error: Pick<RuleError, 'code' | 'path' | 'text'>, placeOf: PlaceOf): void {
     const { code, path } = error;
     this.errors.add({ code, source: file, text: formatManifestError(error), path, ...placeOf(path) });
   }
@@ -234,7 +234,7 @@ class TextsReader {
       const { path } = resource;
       const placeIn: PlaceOf = (below) => placeOf([...path, ...below.map(fieldName)]);
       const before = this.errors.count;
-      const refuse = ({
+      const reject = ({
         code,
         text: problem,
         path: below,
@@ -247,12 +247,12 @@ class TextsReader {
         continue;
       }
       if ('problem' in resource) {
-        refuse({ code: 'wrong-type', text: resource.problem, path: [] });
+        reject({ code: 'wrong-type', text: resource.problem, path: [] });
         continue;
       }
       const { source, problems } = resource;
-      problems.forEach(refuse);
-      checkSources([source], { mergeDomains: false, support: this.#options.support }, refuse);
+      problems.forEach(reject);
+      checkSources([source], { mergeDomains: false, support: this.#options.support }, reject);
       if (this.errors.count > before) continue;
       this.reviewable.push({
         ...{ kind: 'resources', file, load: undefined, source, fleet: undefined, object: undefined },

@@ -66,7 +66,7 @@ export function readTestFile(text: string, name: string): TestFileReading {
     return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
   const reader = new TestFileReader(valuePlacer(document.tape));
   const file = reader.file(document.value, name);
-  if (document.hasMore) reader.refuse([], 'holds several documents, expected one');
+  if (document.hasMore) reader.reject([], 'holds several documents, expected one');
   if (file === undefined || reader.problems.length > 0)
     return { problems: placedProblems(document.tape, reader.problems) };
   return file;
@@ -80,7 +80,7 @@ class TestFileReader {
     this.#placeOf = placeOf;
   }
 
-  refuse(path: DocumentPath, message: string, isKey = false): undefined {
+  reject(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }
@@ -90,7 +90,7 @@ class TestFileReader {
     if (file === undefined) return undefined;
     const { domain, rules, at = defaultStart, settings = {}, steps, tests } = file;
     if ((steps === undefined) === (tests === undefined))
-      this.refuse([], 'a file of tests has either `steps`, or `tests` with steps each');
+      this.reject([], 'a file of tests has either `steps`, or `tests` with steps each');
     const shared = { domain: this.#text(['domain'], domain), atMs: this.#time(['at'], at) };
     return {
       rules: this.#rules(rules ?? []),
@@ -116,7 +116,7 @@ class TestFileReader {
 
   #settings(value: unknown): PlacedText[] {
     const map = isObject(value) ? value : {};
-    if (map !== value) this.refuse(['settings'], 'settings: expected a map of settings of a limiter');
+    if (map !== value) this.reject(['settings'], 'settings: expected a map of settings of a limiter');
     return Object.entries(map).map(([name, one]) => {
       const path = ['settings', name];
       return { text: `${name}=${this.#text(path, one) ?? ''}`, ...this.#placeOf(path) };
@@ -126,13 +126,13 @@ class TestFileReader {
   #tests(value: unknown, shared: Pick<RuleTest, 'domain' | 'atMs'>): RuleTest[] {
     const list = this.#list(['tests'], value);
     if (Array.isArray(value) && list.length === 0)
-      this.refuse(['tests'], 'tests: expected at least one test');
+      this.reject(['tests'], 'tests: expected at least one test');
     return list.flatMap((one, index) => {
       const path = ['tests', index];
       const test = this.#map(path, one, testFields, 'a test');
       if (test === undefined) return [];
       const { name, domain, at, steps } = test;
-      if (steps === undefined) this.refuse(path, 'a test has `steps`');
+      if (steps === undefined) this.reject(path, 'a test has `steps`');
       const atMs = at === undefined ? shared.atMs : this.#time([...path, 'at'], at);
       return {
         ...this.#placeOf(path),
@@ -154,12 +154,12 @@ class TestFileReader {
       if ('afterMs' in step) {
         const isOver = nowMs >= endOfTimeMs;
         nowMs += step.afterMs;
-        if (!isOver && nowMs >= endOfTimeMs) this.refuse(at, 'after: leads beyond the year 9998');
+        if (!isOver && nowMs >= endOfTimeMs) this.reject(at, 'after: leads beyond the year 9998');
       }
       return { ...step, ...this.#placeOf(at) };
     });
     if (this.problems.length === before && !steps.some((step) => 'answers' in step))
-      this.refuse(path, 'steps: expected at least one request with its answer');
+      this.reject(path, 'steps: expected at least one request with its answer');
     return steps;
   }
 
@@ -170,11 +170,11 @@ class TestFileReader {
     if (after !== undefined && Object.keys(step).length === 1)
       return { afterMs: parseDuration(this.#text([...path, 'after'], after) ?? '') };
     if (after !== undefined || request === undefined)
-      return this.refuse(path, 'a step is `after: 1m` alone, a text or a map with `request`');
+      return this.reject(path, 'a step is `after: 1m` alone, a text or a map with `request`');
     const asked = this.#texts([...path, 'request'], request).join(' + ');
     const isWhole = asked.includes(' -> ');
     const read = isWhole ? parseStep(asked) : { descriptors: parseDescriptors(asked), answers: [] };
-    if ('afterMs' in read) return this.refuse(path, 'a request is not `after`');
+    if ('afterMs' in read) return this.reject(path, 'a request is not `after`');
     return this.#expected(path, read, more);
   }
 
@@ -187,7 +187,7 @@ class TestFileReader {
     const { hits, expect, code, rule, remaining, headers } = fields;
     const given = [step.answers.length > 0, expect !== undefined, code !== undefined].filter(Boolean);
     if (given.length !== 1)
-      return this.refuse(path, 'a request has its answers once: behind `->`, in `expect` or as `code`');
+      return this.reject(path, 'a request has its answers once: behind `->`, in `expect` or as `code`');
     const written = this.#texts([...path, expect === undefined ? 'code' : 'expect'], expect ?? code ?? []);
     const answers = step.answers.length > 0 ? step.answers : parseAnswers(written.join(', '));
     const last = answers.at(-1)!;
@@ -205,7 +205,7 @@ class TestFileReader {
 
   #headers(path: DocumentPath, value: unknown): Map<string, string | undefined> {
     if (!isObject(value)) {
-      this.refuse(
+      this.reject(
         path,
         'headers: expected a map of names, each with its value, or nothing where there is none',
       );
@@ -225,13 +225,13 @@ class TestFileReader {
 
   #number(path: DocumentPath, value: unknown): number {
     if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value);
-    this.refuse(path, `${path.at(-1)}: expected a whole number`);
+    this.reject(path, `${path.at(-1)}: expected a whole number`);
     return 0;
   }
 
   #text(path: DocumentPath, value: unknown): string | undefined {
     if (value === undefined || typeof value === 'string') return value;
-    return this.refuse(path, `${fieldPath(path)}: expected text`);
+    return this.reject(path, `${fieldPath(path)}: expected text`);
   }
 
   #texts(path: DocumentPath, value: unknown): string[] {
@@ -241,7 +241,7 @@ class TestFileReader {
 
   #list(path: DocumentPath, value: unknown): unknown[] {
     if (Array.isArray(value)) return value;
-    this.refuse(path, `${fieldPath(path)}: expected a list`);
+    this.reject(path, `${fieldPath(path)}: expected a list`);
     return [];
   }
 
@@ -251,11 +251,11 @@ class TestFileReader {
     known: readonly Name[],
     what: string,
   ): Fields<Name> | undefined {
-    if (!isObject(value)) return this.refuse(path, `${what} is a map with ${known.join(', ')}`);
+    if (!isObject(value)) return this.reject(path, `${what} is a map with ${known.join(', ')}`);
     for (const key of Object.keys(value)) {
       if (known.some((name) => name === key)) continue;
       const hint = hintOf(key, known) || `: known are ${known.join(', ')}`;
-      this.refuse([...path, key], `${what} has no field "${key}"${hint}`, true);
+      this.reject([...path, key], `${what} has no field "${key}"${hint}`, true);
     }
     return value as Fields<Name>;
   }
@@ -264,7 +264,7 @@ class TestFileReader {
     try {
       return read();
     } catch (error) {
-      if (error instanceof StepError || error instanceof UsageError) return this.refuse(path, error.message);
+      if (error instanceof StepError || error instanceof UsageError) return this.reject(path, error.message);
       throw error;
     }
   }

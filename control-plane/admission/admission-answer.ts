@@ -53,15 +53,15 @@ export function admissionAnswer(
   if (resource.resource === plural) return answerOn(view.config(object), view);
   if (resource.resource === overridePlural) return answerOn(view.override(object), view);
   const fleet = resource.resource === fleetPlural ? view.fleet(object) : undefined;
-  return fleet !== undefined && 'unreadable' in fleet ? refused('Invalid', fleet.unreadable) : noWord;
+  return fleet !== undefined && 'unreadable' in fleet ? rejected('Invalid', fleet.unreadable) : noWord;
 }
 
 function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
   if (reading === undefined) return noWord;
-  if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
+  if ('unreadable' in reading) return rejected('Invalid', reading.unreadable);
   const { rules, rejection, inForce } = view.preview(reading.item);
   const mayPass = rejection !== undefined && reasons[rejection.reason].rejects.admission === 'warning';
-  if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
+  if (rejection !== undefined && !mayPass) return rejected(rejection.reason, rejection.problem);
   const warnings = mayPass ? [passingText(rejection, inForce)] : [];
   if (!view.isListed()) {
     warnings.push(
@@ -93,7 +93,7 @@ export function isDoubtful({ resource, object }: AdmissionRequest, view: Admissi
   return reading !== undefined && 'item' in reading && view.preview(reading.item).isDoubtful === true;
 }
 
-function refused(reason: RejectionReason, message: string): AdmissionAnswer {
+function rejected(reason: RejectionReason, message: string): AdmissionAnswer {
   return { allowed: false, reason, message };
 }
 

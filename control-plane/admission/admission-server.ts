@@ -51,7 +51,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
       server.useTls(next);
       lines.certificateChanged(log, listenerName);
     },
-    refused: (reason) => lines.certificateRejected(log, listenerName, reason),
+    rejected: (reason) => lines.certificateRejected(log, listenerName, reason),
   });
   const server = new HttpServer({
     serve: (call) => desk.serve(call),
@@ -78,7 +78,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
 /** Reads reviews, and answers them one at a time: see `ReviewLine`. */
 class AdmissionDesk {
   readonly #options: AdmissionServerOptions;
-  readonly #refusals: LogThrottle<{ object: string; reason: string; message: string }>;
+  readonly #rejections: LogThrottle<{ object: string; reason: string; message: string }>;
   readonly #unread: LogThrottle<{ from: string; reason: string }>;
   readonly #line: ReviewLine;
 
@@ -86,9 +86,9 @@ class AdmissionDesk {
     const { timers, log } = options;
     this.#options = options;
     this.#line = new ReviewLine(options);
-    this.#refusals = new LogThrottle(
+    this.#rejections = new LogThrottle(
       timers,
-      (refusal, times) => lines.admissionRejected(log, { ...refusal, times }),
+      (rejection, times) => lines.admissionRejected(log, { ...rejection, times }),
       reportedMs,
     );
     this.#unread = new LogThrottle(
@@ -100,7 +100,7 @@ class AdmissionDesk {
 
   /** Logs rejections that were not logged yet. */
   close(): void {
-    this.#refusals.close();
+    this.#rejections.close();
     this.#unread.close();
   }
 
@@ -112,18 +112,18 @@ class AdmissionDesk {
       // A caller that is still sending would see a broken connection instead of an answer.
       await discardBody(request, { longestMs: discardMs, memory });
       if (problem.status === 405) response.setHeader('Allow', 'POST');
-      this.#refuse(request, response, problem);
+      this.#reject(request, response, problem);
       return;
     }
     const callOff = this.#options.timers.after(bodyTimeoutMs, () => request.destroy());
-    const body = await readBody(request, { maxBytes: length, keptBytes: length, memory }).finally(callOff);
+    const body = await readBody(request, { maxBytes: length, storedBytes: length, memory }).finally(callOff);
     if (body.kind === 'whole') {
       const call = { request, response, memory };
       const work = (): Promise<void> => this.#review(request, response, body.bytes);
       if ((await this.#line.take(call, body.bytes.length, work)) === 'shed')
-        this.#refuse(request, response, tooMany);
-    } else if (body.kind === 'givenUp') this.#refuse(request, response, tooMany);
-    else if (body.kind !== 'aborted') this.#refuse(request, response, { status: 400, text: 'damaged body' });
+        this.#reject(request, response, tooMany);
+    } else if (body.kind === 'givenUp') this.#reject(request, response, tooMany);
+    else if (body.kind !== 'aborted') this.#reject(request, response, { status: 400, text: 'damaged body' });
   }
 
   async #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): Promise<void> {
@@ -131,7 +131,7 @@ class AdmissionDesk {
     if (response.destroyed) return;
     const review = readReview(bytes);
     if ('problem' in review) {
-      this.#refuse(request, response, { status: 400, text: review.problem });
+      this.#reject(request, response, { status: 400, text: review.problem });
       return;
     }
     const answer = await this.#options.answer(review);
@@ -141,13 +141,13 @@ class AdmissionDesk {
       this.#options.metrics.admissionReviewed('refused');
       const { namespace = '', name = '' } = review.object?.metadata ?? {};
       const { reason, message } = answer;
-      this.#refusals.note({ object: `${namespace}/${name}`, reason, message });
+      this.#rejections.note({ object: `${namespace}/${name}`, reason, message });
     }
     response.setHeader('Content-Type', 'application/json');
     response.end(reviewAnswer(review.uid, answer));
   }
 
-  #refuse(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
+  #reject(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
     this.#options.metrics.admissionReviewed(problem.status === 503 ? 'busy' : 'bad request');
     this.#unread.note(
       { from: request.socket.remoteAddress ?? 'unknown', reason: problem.text },

@@ -19,7 +19,7 @@ function limiter(name: string, accepted: number, traits: Partial<ConnectedLimite
     isWeir: true,
     sinceMs: noonMs,
     hasNothing: false,
-    refusal: undefined,
+    rejection: undefined,
     isJoining: false,
     capabilities,
   };
@@ -44,7 +44,7 @@ describe('fleetStatus', () => {
     const refusal = { number: 2, message: 'no', sinceMs: noonMs, resources: undefined };
     const stamp = { lastTransitionTime: '2026-01-02T12:00:00Z', observedGeneration: 3 };
     const message = "not in force on every limiter of fleet 'edge'; rejected by a since 12:00:00Z: no";
-    expect(statusWith({ connected: [limiter('a', 1, { refusal }), limiter('b', 2)] })).toEqual({
+    expect(statusWith({ connected: [limiter('a', 1, { rejection: refusal }), limiter('b', 2)] })).toEqual({
       observedGeneration: 3,
       limiters: '2/2',
       expected: 2,

@@ -43,7 +43,7 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
     connected: standing.connected,
     current: newest === undefined ? 0 : standing.inForce - awayButCurrent(standing),
     joining: joining.length,
-    refusing: standing.refused.items.map(({ name, message }) => ({
+    refusing: standing.rejected.items.map(({ name, message }) => ({
       name,
       message: shortened(message, longestWords),
     })),

@@ -153,9 +153,9 @@ export class FleetStore {
     const { problem } = this.#accesses.get(name) ?? {};
     if (problem !== undefined || service === undefined) return problem;
     const key = `${service.namespace}/${service.name}`;
-    const refusal = this.#slicesRejected.get(key);
-    if (refusal === undefined) return undefined;
-    const message = `spec.service: the control plane cannot watch the endpoints of ${key}: ${refusal}`;
+    const rejection = this.#slicesRejected.get(key);
+    if (rejection === undefined) return undefined;
+    const message = `spec.service: the control plane cannot watch the endpoints of ${key}: ${rejection}`;
     const meanwhile = this.#slices.get(key)?.isListed
       ? 'the last known endpoints are still expected'
       : 'limiters that were connected within the grace are expected';

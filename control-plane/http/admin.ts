@@ -34,9 +34,9 @@ export function openAdmin(
     hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: 'the control plane accepts no changes by this API: change the objects in Kubernetes',
     clock,
-    onRejected: (refused) => {
-      metrics.all.apiRejected.inc({ reason: refused.reason });
-      throttle.note(refused, refused.reason);
+    onRejected: (rejected) => {
+      metrics.all.apiRejected.inc({ reason: rejected.reason });
+      throttle.note(rejected, rejected.reason);
     },
   });
   return new ApiRouter({ guard, routes: parts.routes, maxBodyBytes, onFault: parts.onFault });
@@ -49,6 +49,6 @@ export function followDebugToken({ settings, timers, log }: AdminContext): Follo
     setting: 'DEBUG_TOKEN_FILE',
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    refused: (reason) => lines.debugTokenRejected(log, reason),
+    rejected: (reason) => lines.debugTokenRejected(log, reason),
   });
 }

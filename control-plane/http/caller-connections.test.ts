@@ -10,8 +10,8 @@ it('counts and logs what is cut, by reason, with the port and the peer', async (
   const connections = new CallerConnections({ ...telemetry, clock, timers });
   const counted = (reason: string) => telemetry.counted(`http_refused_total{reason="${reason}"}`);
   expect(await counted('too_many_bytes')).toBe(0);
-  connections.of('HTTP').refused('too_many_bytes', '10.0.0.1:1');
-  connections.of('admission').refused('too_many_connections', '10.0.0.2:2');
+  connections.of('HTTP').rejected('too_many_bytes', '10.0.0.1:1');
+  connections.of('admission').rejected('too_many_connections', '10.0.0.2:2');
   expect(
     await Promise.all(['too_many_bytes', 'too_many_connections', 'too_many_pieces'].map(counted)),
   ).toEqual([1, 1, 0]);

@@ -42,9 +42,9 @@ export class CallerConnections {
       connectionMemory: this.#connectionMemory,
       turns: this.#turns,
       changed: () => {},
-      refused: (refusal, peer) => {
-        this.#options.metrics.all.httpRejected.inc({ reason: refusal });
-        this.#cuts.note({ listener, peer, reason: httpRejectionTexts[refusal] }, refusal);
+      rejected: (rejection, peer) => {
+        this.#options.metrics.all.httpRejected.inc({ reason: rejection });
+        this.#cuts.note({ listener, peer, reason: httpRejectionTexts[rejection] }, rejection);
       },
     };
   }

@@ -4,13 +4,13 @@ import {
   isDenied,
   isTransient,
   isWatchRejected,
-  refusal,
+  rejection,
   unreachable,
   unreadable,
   watchError,
 } from './api-error.ts';
 
-const answered = (status: number): ApiError => refusal({ status, body: '', request: 'PATCH /x' });
+const answered = (status: number): ApiError => rejection({ status, body: '', request: 'PATCH /x' });
 const failed = (code: string): ApiError =>
   unreachable('https://10.0.0.1', Object.assign(new Error(code), { code }));
 const reasoned = (reason: string): ApiError => new ApiError({ status: 0, reason, message: reason });

@@ -65,7 +65,7 @@ export function isRejection(error: unknown): boolean {
 }
 
 /** Creates the error for a rejected request from the server's Status object. `body` may be anything, such as an error page of a proxy. */
-export function refusal(options: {
+export function rejection(options: {
   status: number;
   body: string;
   request: string;

@@ -16,7 +16,7 @@ import {
 } from '../../process/log/error-text.ts';
 import { systemTimers, type Timers } from '../../process/time/clock.ts';
 import type { ApiRequest, KubernetesApi, WatchStream } from './api.ts';
-import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
+import { ApiError, rejection, unreachable, unreadable } from './api-error.ts';
 
 export interface KubernetesClientOptions {
   config: KubeConfig;
@@ -121,7 +121,7 @@ export class KubernetesClient implements KubernetesApi {
     const response = await this.#send({ request, options, body, signal, isSecondAttempt: false });
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 300) return response;
-    throw refusal({
+    throw rejection({
       status,
       body: await this.#body(response, signal),
       request: describe(request),

@@ -297,7 +297,7 @@ export class Reflector<T> {
     const wasUseful = this.#hasReceived || lastedMs >= usefulMs;
     if (wasUseful) this.#failures = 0;
     const isExpired = error?.status === 410;
-    if (isExpired || isRefused(error)) this.#resourceVersion = undefined;
+    if (isExpired || isRejected(error)) this.#resourceVersion = undefined;
     else if (this.#failures >= resumesBeforeList && isAnswered(error)) this.#resourceVersion = undefined;
     const isNoLoop = wasUseful || (isExpired && !this.#isFirstWatch);
     this.#isFirstWatch = false;
@@ -353,7 +353,7 @@ export class Reflector<T> {
 }
 
 /** The server will not resume this watch. A 429 only asks to wait. */
-function isRefused(error: ApiError | undefined): boolean {
+function isRejected(error: ApiError | undefined): boolean {
   return error !== undefined && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 

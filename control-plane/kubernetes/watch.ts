@@ -31,8 +31,8 @@ export class WatchOutage {
   /** The time since which all failures were 401 or 403. */
   #deniedSinceMs: number | undefined;
   #reported: string | undefined;
-  #refusal: string | undefined;
-  #refusals = 0;
+  #rejection: string | undefined;
+  #rejections = 0;
 
   constructor(deniedPatienceMs: number) {
     this.#deniedPatienceMs = deniedPatienceMs;
@@ -50,11 +50,11 @@ export class WatchOutage {
     if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
       return false;
     const isRejection = isWatchRejected(error);
-    this.#refusals = isRejection && reason === this.#refusal ? this.#refusals + 1 : 1;
-    this.#refusal = isRejection ? reason : undefined;
+    this.#rejections = isRejection && reason === this.#rejection ? this.#rejections + 1 : 1;
+    this.#rejection = isRejection ? reason : undefined;
     const isFirst = this.#reported === undefined;
     const isOther =
-      isRejection && reason !== this.#reported && (wasDenied || this.#refusals >= attemptsUntilSettled);
+      isRejection && reason !== this.#reported && (wasDenied || this.#rejections >= attemptsUntilSettled);
     if (isFirst || isOther) this.#reported = reason;
     return isFirst || isOther;
   }
@@ -63,8 +63,8 @@ export class WatchOutage {
   recovered(): boolean {
     const wasReported = this.#reported !== undefined;
     this.#reported = undefined;
-    this.#refusal = undefined;
-    this.#refusals = 0;
+    this.#rejection = undefined;
+    this.#rejections = 0;
     this.#deniedSinceMs = undefined;
     return wasReported;
   }

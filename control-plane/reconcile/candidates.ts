@@ -24,11 +24,11 @@ export interface CandidateOptions {
 /** An object, and the rules that may be served of it, regardless of the claims of others. */
 export interface Candidate {
   object: ConfigObject;
-  kept: LastAcceptedSpec | undefined;
+  lastAccepted: LastAcceptedSpec | undefined;
   /** The readings of the newest spec, of the stored one, and of its fallback. */
   readings: {
     newest: ObjectSpecReading;
-    kept: ObjectSpecReading | undefined;
+    lastAccepted: ObjectSpecReading | undefined;
     fallback: ObjectSpecReading | undefined;
   };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
@@ -50,36 +50,44 @@ export interface Candidate {
  * stored spec, the access to fleets and the schemas are the same. A generation is read only once.
  */
 export function candidateOf(
-  { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
+  {
+    object,
+    lastAccepted,
+    fleets,
+    schemas,
+  }: Pick<Candidate, 'object' | 'lastAccepted' | 'fleets' | 'schemas'>,
   last: Candidate | undefined,
   options: CandidateOptions,
 ): Candidate {
-  const isSame = last !== undefined && last.object === object && last.kept === kept;
+  const isSame = last !== undefined && last.object === object && last.lastAccepted === lastAccepted;
   if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
   const { version = '' } = options;
   const read = (spec: SpecGeneration): ObjectSpecReading =>
     readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
   const newestReading = read(object);
-  const lastAcceptedReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
-  const fallbackReading = kept?.fallback && read(kept.fallback);
+  const lastAcceptedReading =
+    lastAccepted && (lastAccepted.spec === object.spec ? newestReading : read(lastAccepted));
+  const fallbackReading = lastAccepted?.fallback && read(lastAccepted.fallback);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
     const asked = reading.ok ? reading : reading.rest;
     const { namespace } = object;
     const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
-    const refusal = wish && accessRejection(wish, options.domainOwners, fleets);
-    return refusal ?? (reading.ok ? undefined : reading.rejection);
+    const accessProblem = wish && accessRejection(wish, options.domainOwners, fleets);
+    return accessProblem ?? (reading.ok ? undefined : reading.rejection);
   };
   const rejection = rejectionOf(newestReading);
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
-  const readings = { newest: newestReading, kept: lastAcceptedReading, fallback: fallbackReading };
+  const readings = { newest: newestReading, lastAccepted: lastAcceptedReading, fallback: fallbackReading };
   // A control plane of an earlier version may be unable to read the stored spec.
-  const older = acceptedBefore({ kept, readings }).find(({ rules }) => rejectionOf(rules) === undefined);
+  const older = acceptedBefore({ lastAccepted, readings }).find(
+    ({ rules }) => rejectionOf(rules) === undefined,
+  );
   const claim = (generation: number, claimed: ReadRules): DomainClaim => {
-    const kept = older && { rules: older.rules, generation: older.spec.generation };
-    const standing = claimRank({ status, generation, claimed, kept });
+    const lastAccepted = older && { rules: older.rules, generation: older.spec.generation };
+    const standing = claimRank({ status, generation, claimed, lastAccepted });
     return { object, generation, rules: claimed, standing };
   };
   const newest = rules && claim(object.generation, rules);
@@ -93,7 +101,7 @@ export function candidateOf(
   }
   if (rest !== undefined) claims.push(rest);
   const given = isSame ? last.given : undefined;
-  return { object, kept, readings, newest, rejection, rest, claims, fleets, schemas, given };
+  return { object, lastAccepted, readings, newest, rejection, rest, claims, fleets, schemas, given };
 }
 
 /** Returns the reading of the spec in the previous round, unless other schemas may change it. */
@@ -103,11 +111,11 @@ function readBefore(
   schemas: PublishedSchemas | undefined,
 ): ObjectSpecReading | undefined {
   if (last === undefined) return undefined;
-  const { object, kept, readings } = last;
+  const { object, lastAccepted, readings } = last;
   const pairs = [
     [object, readings.newest],
-    [kept, readings.kept],
-    [kept?.fallback, readings.fallback],
+    [lastAccepted, readings.lastAccepted],
+    [lastAccepted?.fallback, readings.fallback],
   ] as const;
   const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
   const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
@@ -119,10 +127,13 @@ function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string 
 }
 
 /** Returns generations that were accepted and can be read, the newest first. */
-function acceptedBefore({ kept, readings }: Pick<Candidate, 'kept' | 'readings'>): Fallback[] {
+function acceptedBefore({
+  lastAccepted,
+  readings,
+}: Pick<Candidate, 'lastAccepted' | 'readings'>): Fallback[] {
   const pairs = [
-    [kept, readings.kept],
-    [kept?.fallback, readings.fallback],
+    [lastAccepted, readings.lastAccepted],
+    [lastAccepted?.fallback, readings.fallback],
   ] as const;
   return pairs.flatMap(([spec, rules]) => {
     if (spec === undefined || !rules?.ok) return [];

@@ -38,15 +38,15 @@ interface ClaimRankFacts {
   claimed: ReadRules;
   /** The generation of the claimed spec. */
   generation: number;
-  kept: { rules: ReadRules; generation: number } | undefined;
+  lastAccepted: { rules: ReadRules; generation: number } | undefined;
 }
 
-export function claimRank({ status, generation, claimed, kept }: ClaimRankFacts): ClaimRank {
+export function claimRank({ status, generation, claimed, lastAccepted }: ClaimRankFacts): ClaimRank {
   const served = servedGeneration(status);
   const isServedHere = isServed(status, claimed);
-  const isStoredHere = kept !== undefined && isSamePlace(claimed, kept.rules);
+  const isStoredHere = lastAccepted !== undefined && isSamePlace(claimed, lastAccepted.rules);
   if (isServedHere && served === generation) return ClaimRank.specServed;
-  if (isStoredHere && kept.generation === generation) return ClaimRank.specStored;
+  if (isStoredHere && lastAccepted.generation === generation) return ClaimRank.specStored;
   if (isServedHere) return ClaimRank.domainServed;
   return isStoredHere ? ClaimRank.domainStored : ClaimRank.newcomer;
 }
@@ -218,17 +218,17 @@ export class ClaimResolver {
    * Settles the claims that `changed` affects. `changed` has the new claims by uid; undefined if the object was deleted. It must
    * contain all objects if the options changed. Returns the results that may differ.
    */
-  settle(changed: ReadonlyMap<string, ClaimList | undefined>): ResolvedClaims {
-    const settled = this.#reached(changed);
-    for (const place of settled.places) {
+  resolve(changed: ReadonlyMap<string, ClaimList | undefined>): ResolvedClaims {
+    const resolved = this.#reached(changed);
+    for (const place of resolved.places) {
       place.asked = [];
       place.holders = new DomainHolders(this.#options, place);
       if (place.claimants.size === 0) this.#places.delete(domainKey(place));
     }
-    const lists = [...settled.uids].flatMap((uid) => [this.#lists.get(uid) ?? []]);
+    const lists = [...resolved.uids].flatMap((uid) => [this.#lists.get(uid) ?? []]);
     this.#defer(lists);
-    if (this.#options.mergeDomains) this.#letInWhoFits(lists, settled.places);
-    return settled;
+    if (this.#options.mergeDomains) this.#letInWhoFits(lists, resolved.places);
+    return resolved;
   }
 
   #reached(changed: ReadonlyMap<string, ClaimList | undefined>): {
@@ -293,22 +293,22 @@ export class ClaimResolver {
         place.asked.push(claim);
         touched.add(place);
       }
-      const refused = [...touched].flatMap((place) => this.#choose(place));
-      asking = refused.flatMap((claim) => nextClaim.get(claim) ?? []);
+      const rejected = [...touched].flatMap((place) => this.#choose(place));
+      asking = rejected.flatMap((claim) => nextClaim.get(claim) ?? []);
     }
   }
 
   /** Returns the rejected claims. */
   #choose(place: ClaimedDomain): DomainClaim[] {
-    const refused: DomainClaim[] = [];
+    const rejected: DomainClaim[] = [];
     if (place.asked.length > 1) place.asked.sort(byStanding(place.holders.record));
     place.holders = new DomainHolders(this.#options, place);
     for (const claim of place.asked) {
       if (place.holders.clash(claim) === undefined) place.holders.add(claim);
-      else refused.push(claim);
+      else rejected.push(claim);
     }
-    if (refused.length > 0) place.asked = [...place.holders.claims];
-    return refused;
+    if (rejected.length > 0) place.asked = [...place.holders.claims];
+    return rejected;
   }
 
   #letInWhoFits(lists: readonly ClaimList[], places: ReadonlySet<ClaimedDomain>): void {

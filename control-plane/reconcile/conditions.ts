@@ -139,12 +139,12 @@ export function progress(
     others = 'an earlier version, if there is one',
   }: { awaitsMore?: boolean; others?: string } = {},
 ): Progress {
-  const { connected, refused, tooOld, pending } = standing;
+  const { connected, rejected, tooOld, pending } = standing;
   if (connected === 0) {
     return { reason: 'NoLimiters', message: `no limiter of fleet '${fleet}' is connected` };
   }
   const unheard = unheardText(standing);
-  if (refused.count + tooOld.count + pending.count === 0) {
+  if (rejected.count + tooOld.count + pending.count === 0) {
     if (unheard !== '' || awaitsMore) {
       const more = awaitsMore ? '; other limiters may still connect to this new leader' : '';
       const message = `it is unknown whether these rules are in force on every limiter of fleet '${fleet}'${unheard}${more}`;
@@ -153,12 +153,12 @@ export function progress(
     return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
-  const refusal = refused.count === 0 ? '' : `; ${rejectionText(refused)}`;
+  const rejection = rejected.count === 0 ? '' : `; ${rejectionText(rejected)}`;
   const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, others)}`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
-  const lasting = refusal === '' ? 'LimiterTooOld' : 'Refused';
-  const reason = refusal + old === '' ? 'Pending' : lasting;
-  return { reason, message: `${missing}${refusal}${old}${waiting}${unheard}` };
+  const lasting = rejection === '' ? 'LimiterTooOld' : 'Refused';
+  const reason = rejection + old === '' ? 'Pending' : lasting;
+  return { reason, message: `${missing}${rejection}${old}${waiting}${unheard}` };
 }
 
 function tooOldText({ tooOld, needs }: RolloutProgress, others: string): string {
@@ -170,7 +170,7 @@ function unheardText({ away, isShort }: RolloutProgress): string {
   return isShort ? `${gone}; fewer limiters are connected than expected` : gone;
 }
 
-function rejectionText({ items, count }: RolloutProgress['refused']): string {
+function rejectionText({ items, count }: RolloutProgress['rejected']): string {
   const [first, ...others] = items;
   const words = `rejected by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRejection)}`;
   return count === 1 ? words : `${words}; also rejected by ${listed({ items: others, count: count - 1 })}`;

@@ -84,7 +84,7 @@ export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 export interface DecisionInputs {
   objects: ReadonlyMap<string, ConfigObject>;
   /** Specs that stay in force if an object's next spec is rejected: see `acceptedSpecChanges`. */
-  kept: ReadonlyMap<string, LastAcceptedSpec>;
+  acceptedSpecs: ReadonlyMap<string, LastAcceptedSpec>;
   policy: Policy;
   /** The time for overrides. */
   nowMs: number;
@@ -109,7 +109,7 @@ export interface ObjectPreview {
 export class Decider {
   readonly #options: DeciderOptions;
   readonly #overrides = new OverrideDecider();
-  readonly #settled: ClaimResolver;
+  readonly #claims: ClaimResolver;
   readonly #served = new ServedFleets();
   /** Candidates by uid. */
   readonly #candidates = new Map<string, Candidate>();
@@ -124,13 +124,13 @@ export class Decider {
   /** Served rules with overrides by fleet, and their inputs. */
   #overridden: ReadonlyMap<string, Overridden> = new Map();
   /** The inputs of these results. */
-  #last: Omit<DecisionInputs, 'nowMs'> = { objects: new Map(), kept: new Map(), policy: noPolicy };
+  #last: Omit<DecisionInputs, 'nowMs'> = { objects: new Map(), acceptedSpecs: new Map(), policy: noPolicy };
 
   constructor(options: DeciderOptions) {
     this.#options = options;
     const { mergeDomains, domainOwners } = options;
     const policy = () => this.#last.policy;
-    this.#settled = new ClaimResolver({
+    this.#claims = new ClaimResolver({
       mergeDomains,
       get records() {
         return policy().records;
@@ -140,13 +140,13 @@ export class Decider {
     });
   }
 
-  decide({ objects, kept, policy, nowMs }: DecisionInputs): ClusterDecision {
+  decide({ objects, acceptedSpecs, policy, nowMs }: DecisionInputs): ClusterDecision {
     const last = this.#last;
-    this.#last = { objects, kept, policy };
+    this.#last = { objects, acceptedSpecs, policy };
     const changed = changedKeys(objects, last.objects);
-    const outcomes = this.#settle(this.#take(changed, last));
+    const outcomes = this.#resolve(this.#take(changed, last));
     const overrides = [...this.#ofOverrides.values()];
-    const decided = this.#overrides.decide(overrides, kept, this.#overrideFacts(nowMs));
+    const decided = this.#overrides.decide(overrides, acceptedSpecs, this.#overrideFacts(nowMs));
     for (const uid of changed) if (!objects.has(uid) && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
     for (const [uid, outcome] of decided.outcomes) outcomes.set(uid, outcome);
     this.#outcomes = this.#outcomes.with(outcomes);
@@ -171,13 +171,13 @@ export class Decider {
   /** Returns the claims that may differ from the previous round. */
   #take(
     changed: ReadonlySet<string>,
-    last: Pick<DecisionInputs, 'kept' | 'policy'>,
+    last: Pick<DecisionInputs, 'acceptedSpecs' | 'policy'>,
   ): Map<string, ClaimList | undefined> {
-    const { objects, kept, policy } = this.#last;
+    const { objects, acceptedSpecs, policy } = this.#last;
     const { fleets, records, schemas } = policy;
     const { policy: before } = last;
     const isOther = fleets !== before.fleets || records !== before.records || schemas !== before.schemas;
-    const affected = isOther ? this.#candidates.keys() : changedKeys(kept, last.kept);
+    const affected = isOther ? this.#candidates.keys() : changedKeys(acceptedSpecs, last.acceptedSpecs);
     const due = new Set([...affected].filter((uid) => this.#candidates.has(uid)));
     const claims = new Map<string, ClaimList | undefined>();
     for (const uid of due.union(changed)) {
@@ -192,7 +192,11 @@ export class Decider {
         continue;
       }
       const known = this.#candidates.get(uid);
-      const candidate = candidateOf({ object, kept: kept.get(uid), fleets, schemas }, known, this.#options);
+      const candidate = candidateOf(
+        { object, lastAccepted: acceptedSpecs.get(uid), fleets, schemas },
+        known,
+        this.#options,
+      );
       if (candidate === known && !isOther) continue;
       this.#candidates.set(uid, candidate);
       claims.set(uid, candidate.claims);
@@ -201,8 +205,8 @@ export class Decider {
   }
 
   /** Returns the new outcomes of objects whose outcome changed. */
-  #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
-    const { uids, places } = this.#settled.settle(claims);
+  #resolve(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
+    const { uids, places } = this.#claims.resolve(claims);
     this.#served.serve(places, (claim) => {
       const candidate = this.#candidates.get(claim.object.uid);
       return candidate === undefined ? [] : fallbacksOf(candidate, claim);
@@ -218,7 +222,7 @@ export class Decider {
     const changed = new Map<string, ObjectOutcome | undefined>();
     for (const uid of uids) {
       const candidate = this.#candidates.get(uid);
-      const outcome = candidate && outcomeOn(candidate, this.#settled, this.#served);
+      const outcome = candidate && outcomeOn(candidate, this.#claims, this.#served);
       if (outcome !== this.#outcomes.get(uid)) changed.set(uid, outcome);
       const fields = candidate && fieldsOf(candidate);
       if (fields === undefined) this.#newer.delete(uid);
@@ -238,8 +242,8 @@ export class Decider {
       rulesOf: (place) => this.#served.resourceAt(place),
       rejection: ({ namespace, status }, place) => {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
-        const refusal = accessRejection(wish, domainOwners, accesses);
-        if (refusal !== undefined || isAssigned(place, domainOwners, accesses)) return refusal;
+        const rejection = accessRejection(wish, domainOwners, accesses);
+        if (rejection !== undefined || isAssigned(place, domainOwners, accesses)) return rejection;
         // Without a configured owner, a domain belongs to the namespaces that have its rules, or had them last.
         const key = domainKey(place);
         const owners = this.#holders.get(key) ?? records.get(key)?.namespaces;
@@ -256,10 +260,10 @@ export class Decider {
 
   /** Reviews an object that is not stored yet, after all decisions. Stores nothing about the object. */
   preview(object: ConfigObject, schemas = this.#last.policy.schemas): ObjectPreview {
-    const facts = { object, kept: undefined, fleets: this.#last.policy.fleets, schemas };
+    const facts = { object, lastAccepted: undefined, fleets: this.#last.policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
-    const clash = claim && this.#settled.clashOf(claim);
+    const clash = claim && this.#claims.clashOf(claim);
     const now = this.#candidates.get(object.uid)?.given?.outcome.served;
     const older = now?.without === undefined ? now : undefined;
     return {

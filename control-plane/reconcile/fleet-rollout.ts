@@ -207,7 +207,7 @@ export interface ConnectedLimiter {
   hasNothing: boolean;
   capabilities: Capabilities;
   /** The newest snapshot that it rejected after the last one it accepted. `resources`: the rejected part, if the rest is in force. */
-  refusal:
+  rejection:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
     | undefined;
   /** Whether it has just connected and may still answer its first snapshot. Until then, statuses do not wait for it. */
@@ -247,7 +247,7 @@ export interface RolloutProgress {
   connected: number;
   inForce: number;
   /** The limiters that rejected the rules. */
-  refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
+  rejected: FirstFew<{ name: string; sinceMs: number; message: string }>;
   /** The limiters that do not support them. */
   tooOld: FirstFew<{ name: string; sinceMs: number }>;
   /** The capabilities that they would need. */
@@ -301,9 +301,9 @@ export class FleetRollout {
     );
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
     // Limiters with equal rejections share one list.
-    const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
+    const rejected = new Set(this.#expected.map(({ rejection }) => rejection?.resources));
     this.#rejected = new Set([
-      ...[...refused].flatMap((resources) => [...(resources?.keys() ?? [])]),
+      ...[...rejected].flatMap((resources) => [...(resources?.keys() ?? [])]),
       ...absent.flatMap(({ rejected }) => [...rejected]),
     ]);
   }
@@ -370,20 +370,20 @@ export class FleetRollout {
 
   #answer({ number: since, ms: servedMs, needs }: FirstSnapshot, resource: string): RolloutProgress {
     const tooOld: { name: string; sinceMs: number }[] = [];
-    const refused: { name: string; sinceMs: number; message: string }[] = [];
+    const rejecting: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
     for (const limiter of this.#expected) {
-      const { name, accepted, refusal, sinceMs } = limiter;
-      const rejected = refusal?.resources?.get(resource);
+      const { name, accepted, rejection, sinceMs } = limiter;
+      const rejected = rejection?.resources?.get(resource);
       const isTooOld = !supports(limiter.capabilities, needs);
       if (accepted >= since && rejected === undefined && !isTooOld) continue;
       if (isTooOld) {
         tooOld.push({ name, sinceMs });
         hasOlder = true;
-      } else if (refusal !== undefined && refusal.number >= since) {
-        const message = rejected ?? refusal.message;
-        refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message });
+      } else if (rejection !== undefined && rejection.number >= since) {
+        const message = rejected ?? rejection.message;
+        rejecting.push({ name, sinceMs: Math.max(servedMs, rejection.sinceMs), message });
       } else {
         pending.push({ name, sinceMs: Math.max(servedMs, sinceMs) });
         hasOlder ||= accepted > 0;
@@ -400,8 +400,8 @@ export class FleetRollout {
     return {
       total,
       connected,
-      inForce: total - refused.length - tooOld.length - pending.length - away.length,
-      refused: firstFew(refused),
+      inForce: total - rejecting.length - tooOld.length - pending.length - away.length,
+      rejected: firstFew(rejecting),
       tooOld: firstFew(tooOld),
       needs,
       pending: firstFew(pending),

@@ -66,7 +66,7 @@ function since(number: number, traits: Partial<FirstSnapshot> = {}): FirstSnapsh
 }
 
 /** `2/3`, then who rejected, who is too old and who has not answered. */
-function said({ total, inForce, refused, tooOld, pending }: RolloutProgress): string {
+function said({ total, inForce, rejected: refused, tooOld, pending }: RolloutProgress): string {
   const refusals = refused.items.map(({ name, message }) => `${name}: ${message}`);
   const old = tooOld.items.map(({ name }) => `${name} too old`);
   return [`${inForce}/${total}`, ...refusals, ...old, ...pending.items.map(({ name }) => name)].join(', ');
@@ -306,11 +306,11 @@ describe('LimiterView', () => {
     view.update([refused('v2', 'no')], 5);
     view.ledger = observed(view.ledger, 'v3');
     view.update([refused('v3', 'still no')], 9);
-    const { refused: refusals, pending } = view.fleet('default').of(since(2, { ms: 3 }));
+    const { rejected: refusals, pending } = view.fleet('default').of(since(2, { ms: 3 }));
     expect(refusals.items).toEqual([{ name: 'a', sinceMs: 5, message: 'still no' }]);
     expect(pending.items).toEqual([{ name: 'b', sinceMs: 3 }]);
     const later = view.fleet('default').of(since(3, { ms: 7 }));
-    expect(later.refused.items[0]?.sinceMs).toBe(7);
+    expect(later.rejected.items[0]?.sinceMs).toBe(7);
   });
 
   it('forgets a limiter that goes away', () => {

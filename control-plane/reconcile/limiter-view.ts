@@ -231,7 +231,7 @@ class LimiterLook {
 
   #known(report: LimiterReport, last: LastKnown | undefined): LastKnown {
     const { nowMs } = this.#facts;
-    const { fleet, refusal } = report;
+    const { fleet, refusal: rejection } = report;
     const acceptedVersion = versionInForce(report);
     const before = last?.report.fleet === fleet ? last : undefined;
     const number = this.#inForce(report);
@@ -243,8 +243,8 @@ class LimiterLook {
       report,
       accepted,
       unknownSinceMs,
-      rejectsSinceMs: refusal === undefined ? undefined : (before?.rejectsSinceMs ?? nowMs),
-      hasAnswered: accepted > 0 || refusal !== undefined || before?.hasAnswered === true,
+      rejectsSinceMs: rejection === undefined ? undefined : (before?.rejectsSinceMs ?? nowMs),
+      hasAnswered: accepted > 0 || rejection !== undefined || before?.hasAnswered === true,
     };
   }
 
@@ -253,10 +253,12 @@ class LimiterLook {
    * yet to limiters that received another version in between. They may have that version in force, or a part of it.
    */
   #inForce(report: LimiterReport): number | undefined {
-    const { sentVersion, refusal } = report;
+    const { sentVersion, refusal: rejection } = report;
     const number = this.#numberOf(report, versionInForce(report));
     if (number === undefined) return undefined;
-    const since = [sentVersion, refusal?.version].map((version) => this.#numberOf(report, version) ?? number);
+    const since = [sentVersion, rejection?.version].map(
+      (version) => this.#numberOf(report, version) ?? number,
+    );
     return Math.min(number, ...since);
   }
 
@@ -264,8 +266,8 @@ class LimiterLook {
     { report, accepted, rejectsSinceMs = 0, hasAnswered }: LastKnown,
     sinceMs: number,
   ): ConnectedLimiter {
-    const { name, isWeir, capabilities, refusal } = report;
-    const number = this.#numberOf(report, refusal?.version);
+    const { name, isWeir, capabilities, refusal: rejection } = report;
+    const number = this.#numberOf(report, rejection?.version);
     return {
       name,
       isWeir,
@@ -273,10 +275,10 @@ class LimiterLook {
       accepted,
       hasNothing: hasNothing(report),
       capabilities,
-      refusal:
-        refusal === undefined || number === undefined
+      rejection:
+        rejection === undefined || number === undefined
           ? undefined
-          : { number, message: refusal.message, sinceMs: rejectsSinceMs, resources: rejectedBy(refusal) },
+          : { number, message: rejection.message, sinceMs: rejectsSinceMs, resources: rejectedBy(rejection) },
       isJoining: !hasAnswered && this.#isBefore(sinceMs + reconnectGraceMs),
     };
   }
@@ -396,8 +398,8 @@ function hasNothing(report: LimiterReport): boolean {
 }
 
 /** Returns the version in force. If a limiter rejected a part of a snapshot, the rest is in force. */
-function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
-  return refusal?.resources === undefined ? acceptedVersion : refusal.version;
+function versionInForce({ acceptedVersion, refusal: rejection }: LimiterReport): string | undefined {
+  return rejection?.resources === undefined ? acceptedVersion : rejection.version;
 }
 
 /** Returns reasons by names. */

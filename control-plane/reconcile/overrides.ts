@@ -64,7 +64,7 @@ type Reading = ReadSpec | Unreadable;
 
 interface Candidate {
   object: ConfigObject;
-  kept: LastAcceptedSpec | undefined;
+  lastAccepted: LastAcceptedSpec | undefined;
   newest: Reading;
   /** The reading of the stored spec, if it is another one. */
   older: Reading | undefined;
@@ -120,7 +120,7 @@ export class OverrideDecider {
 
   decide(
     objects: readonly ConfigObject[],
-    kept: ReadonlyMap<string, LastAcceptedSpec>,
+    acceptedSpecs: ReadonlyMap<string, LastAcceptedSpec>,
     facts: OverrideFacts,
   ): DecidedOverrides {
     const candidates = new Map<string, Candidate>();
@@ -131,7 +131,7 @@ export class OverrideDecider {
     let dueMs: number | undefined;
     for (const object of objects.toSorted(byAge)) {
       const last = this.#candidates.get(object.uid);
-      const candidate = candidateOf({ object, kept: kept.get(object.uid), last }, facts);
+      const candidate = candidateOf({ object, lastAccepted: acceptedSpecs.get(object.uid), last }, facts);
       candidates.set(object.uid, candidate);
       const { outcome, served } = judge(candidate, holders, facts);
       outcomes.set(object.uid, outcome);
@@ -155,7 +155,7 @@ export class OverrideDecider {
   /** Returns the reason why an object that is not stored yet would not be in force, after all decisions. */
   preview(object: ConfigObject, facts: OverrideFacts): OverridePreview {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
-    const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
+    const { newest } = candidateOf({ object, lastAccepted: undefined, last: undefined }, facts);
     const rejection = rejectionOf(object, newest, older, facts);
     const without = 'rejection' in newest ? newest.unknown.map(({ text }) => text) : [];
     const now = this.#candidates.get(object.uid)?.given?.outcome.served;
@@ -170,24 +170,24 @@ export class OverrideDecider {
 
 interface CandidateParts {
   object: ConfigObject;
-  kept: LastAcceptedSpec | undefined;
+  lastAccepted: LastAcceptedSpec | undefined;
   last: Candidate | undefined;
 }
 
 /** A generation is read only once. */
-function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFacts): Candidate {
+function candidateOf({ object, lastAccepted, last }: CandidateParts, facts: OverrideFacts): Candidate {
   const { schemas } = facts;
   const before = last?.schemas === schemas ? last : undefined;
-  if (before !== undefined && before.object === object && before.kept === kept) return before;
+  if (before !== undefined && before.object === object && before.lastAccepted === lastAccepted) return before;
   const isSame = (one: SpecGeneration | undefined, spec: SpecGeneration) =>
     one?.generation === spec.generation && isDeepStrictEqual(one.spec, spec.spec);
   const read = (spec: SpecGeneration): Reading => {
     if (before !== undefined && isSame(before.object, spec)) return before.newest;
-    if (before?.older !== undefined && isSame(before.kept, spec)) return before.older;
+    if (before?.older !== undefined && isSame(before.lastAccepted, spec)) return before.older;
     return readingOf(object, spec.spec, facts);
   };
-  const older = kept !== undefined && !isSame(kept, object) ? read(kept) : undefined;
-  return { object, kept, newest: read(object), older, schemas, given: undefined };
+  const older = lastAccepted !== undefined && !isSame(lastAccepted, object) ? read(lastAccepted) : undefined;
+  return { object, lastAccepted, newest: read(object), older, schemas, given: undefined };
 }
 
 /** Reads a spec without the fields of a newer CRD. A field that does not have its default is then the only mistake. */
@@ -282,7 +282,7 @@ function judge(
   holders: ReadonlyMap<string, ConfigObject>,
   facts: OverrideFacts,
 ): { outcome: ObjectOutcome; served: ReadSpec | undefined } {
-  const { object, kept, newest, older, given } = candidate;
+  const { object, lastAccepted, newest, older, given } = candidate;
   const rejection = rejectionOf(object, newest, holders, facts);
   const isOver = isEndReason(rejection?.reason);
   const isIn = (reading: Reading | undefined): reading is ReadSpec =>
@@ -293,8 +293,8 @@ function judge(
   const part = stays === undefined && rejection !== undefined && isIn(rest) ? rest : undefined;
   const served = whole ?? stays ?? part;
   const inForce: InForce = {
-    generation: stays === undefined ? object.generation : kept!.generation,
-    isSame: kept?.generation === object.generation,
+    generation: stays === undefined ? object.generation : lastAccepted!.generation,
+    isSame: lastAccepted?.generation === object.generation,
     without: part && 'rejection' in newest ? newest.unknown.map(({ text }) => text) : undefined,
   };
   const reported = served ?? rest ?? ('rejection' in newest ? undefined : newest);
@@ -349,8 +349,8 @@ function rejectionOf(
   if (endsMs !== undefined && endsMs <= facts.nowMs)
     return { reason: 'Expired', problem: `it ended at ${endTimeText(endsMs)}` };
   const { domain } = resource;
-  const refusal = facts.rejection(object, { fleet, domain });
-  if (refusal !== undefined) return refusal;
+  const rejection = facts.rejection(object, { fleet, domain });
+  if (rejection !== undefined) return rejection;
   const holder = key === undefined ? undefined : holders.get(key);
   if (holder === undefined || holder.uid === object.uid) return undefined;
   const what = `'${text.match}' in domain '${name(domain)}' of fleet '${fleet}'`;

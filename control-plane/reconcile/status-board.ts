@@ -381,7 +381,7 @@ function mayBeAsBefore(
   before: ConfigStatus | undefined,
   standing: RolloutProgress | undefined,
 ): boolean {
-  if (before === undefined || standing === undefined || standing.refused.count > 0 || standing.hasOlder) {
+  if (before === undefined || standing === undefined || standing.rejected.count > 0 || standing.hasOlder) {
     return false;
   }
   return (
@@ -415,8 +415,8 @@ function recounted({ outcomes, overrides }: ClusterDecision, last: ClusterDecisi
 }
 
 /** Returns the counts for webhooks. */
-export function limiterCounts({ inForce, refused, total }: RolloutProgress): LimiterCounts {
-  return { inForce, refused: refused.count, total };
+export function limiterCounts({ inForce, rejected, total }: RolloutProgress): LimiterCounts {
+  return { inForce, refused: rejected.count, total };
 }
 
 function isSame(a: Grounds, b: Grounds): boolean {

@@ -42,7 +42,7 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
   return {
     total: inForce + refused.length + pending.length,
     inForce,
-    refused: { items: refusals, count: refused.length },
+    rejected: { items: refusals, count: refused.length },
     pending: { items: waited, count: pending.length },
     tooOld: { items: [], count: 0 },
     needs: [],
@@ -236,7 +236,7 @@ describe('statusOf', () => {
   it('shortens the words of a limiter', () => {
     const refused = { items: [{ name: 'r', sinceMs: 0, message: 'x'.repeat(40_000) }], count: 1 };
     const text = said(
-      statusWith({ standing: { ...standing(0), total: 1, connected: 1, refused } }),
+      statusWith({ standing: { ...standing(0), total: 1, connected: 1, rejected: refused } }),
       'Programmed',
     )!;
     expect(text.length).toBeLessThan(2_200);

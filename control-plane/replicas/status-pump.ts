@@ -105,7 +105,7 @@ const maxFaults = 6;
 
 /** A pause after a rejection of one object, or of a namespace in which the right to write statuses of a kind is missing. */
 interface Pause {
-  refusals: number;
+  rejections: number;
   /** Objects that wait. They remain in flight in the queue, but do not use a slot of the pump. */
   uids: Set<string>;
   /** When the pause is over, one write tests for all objects whether the API server accepts it now. */
@@ -203,7 +203,7 @@ export class StatusPump {
     }
     const { is, error } = outcome;
     if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;
-    this.#refused(entry, error);
+    this.#rejected(entry, error);
     return undefined;
   }
 
@@ -213,7 +213,7 @@ export class StatusPump {
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });
   }
 
-  #refused(entry: StatusEntry, error: ApiError): void {
+  #rejected(entry: StatusEntry, error: ApiError): void {
     const { clock, random, log } = this.#options;
     const { namespace, uid } = entry.object;
     const isOfAll = lacksRight(error);
@@ -229,12 +229,17 @@ export class StatusPump {
       before.uids.add(uid);
       return;
     }
-    const failures = (before?.refusals ?? 0) + 1;
+    const failures = (before?.rejections ?? 0) + 1;
     const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, maxMs: maxPauseMs, random });
     const { plural } = kindOf(entry.object);
     if (isOfAll) lines.statusesForbidden(log, plural, { namespace, error, retryInMs: pauseMs });
     const uids = new Set(before?.uids).add(uid);
-    const pause: Pause = { refusals: failures, uids, is: 'running', overAtMs: clock.monotonicMs() + pauseMs };
+    const pause: Pause = {
+      rejections: failures,
+      uids,
+      is: 'running',
+      overAtMs: clock.monotonicMs() + pauseMs,
+    };
     this.#forgetOld();
     this.#pauses.set(key, pause);
     this.#pump.later(pauseMs, () => {

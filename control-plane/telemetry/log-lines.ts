@@ -171,8 +171,11 @@ export function limiterUnanswered(
   });
 }
 
-export function streamRejected(log: Logger, refusal: { peer: string; reason: string; times: number }): void {
-  log.error('Rejected a stream', refusal);
+export function streamRejected(
+  log: Logger,
+  rejection: { peer: string; reason: string; times: number },
+): void {
+  log.error('Rejected a stream', rejection);
 }
 
 export function tokenReviewFailed(log: Logger, failure: { reason: string; times: number }): void {
@@ -465,16 +468,19 @@ export function secretRead(log: Logger, reader: { from: string; token: string; u
 }
 
 /** Logged at most once a second. `from` and `reason` are those of the last rejection. */
-export function lookupRejected(log: Logger, refusal: { from: string; reason: string; times: number }): void {
-  log.warn('Rejected a lookup of the signing secret', refusal);
+export function lookupRejected(
+  log: Logger,
+  rejection: { from: string; reason: string; times: number },
+): void {
+  log.warn('Rejected a lookup of the signing secret', rejection);
 }
 
 /** Logged at most once a second, with the fields of the last rejection. */
 export function adminRejected(
   log: Logger,
-  refusal: { from: string; counter: string; reason: string; times: number },
+  rejection: { from: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('Rejected a request to the listener for operators', refusal);
+  log.warn('Rejected a request to the listener for operators', rejection);
 }
 
 export function debugTokenRotated(log: Logger): void {
@@ -493,9 +499,9 @@ export function debugTokenRejected(log: Logger, reason: string): void {
 /** Logged at most once a second, for the last rejection. */
 export function admissionRejected(
   log: Logger,
-  refusal: { object: string; reason: string; message: string; times: number },
+  rejection: { object: string; reason: string; message: string; times: number },
 ): void {
-  log.info('Rejected an object at admission', refusal);
+  log.info('Rejected an object at admission', rejection);
 }
 
 /** Logged at most once a second for each reason. The caller gets no information about the object. */

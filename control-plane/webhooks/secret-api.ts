@@ -62,7 +62,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
         server.useTls(pair);
         lines.certificateChanged(log, listenerName);
       },
-      refused: (reason) => lines.certificateRejected(log, listenerName, reason),
+      rejected: (reason) => lines.certificateRejected(log, listenerName, reason),
     });
   const tls = await certificate?.catch((error: unknown) => {
     token.close();
@@ -102,22 +102,22 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
 class Doorkeeper {
   readonly #clock: Clock;
   readonly #metrics: Telemetry['metrics'];
-  readonly #refusals: LogThrottle<{ from: string; reason: LookupRejection }>;
+  readonly #rejections: LogThrottle<{ from: string; reason: LookupRejection }>;
   readonly #throttle = new AddressThrottle();
 
   constructor({ clock, timers, log, metrics }: SecretApiOptions) {
     this.#clock = clock;
     this.#metrics = metrics;
-    this.#refusals = new LogThrottle(
+    this.#rejections = new LogThrottle(
       timers,
-      (refusal, times) => lines.lookupRejected(log, { ...refusal, times }),
+      (rejection, times) => lines.lookupRejected(log, { ...rejection, times }),
       rejectionReportIntervalMs,
     );
   }
 
   /** Logs rejections that were not logged yet. */
   close(): void {
-    this.#refusals.close();
+    this.#rejections.close();
   }
 
   /** The right token is never slowed down, so other clients cannot lock its holder out. */
@@ -131,7 +131,7 @@ class Doorkeeper {
     const waitMs = isMissing ? 0 : this.#wrong(from);
     const reason = isMissing ? 'no token' : waitMs === 0 ? 'wrong token' : 'slowed';
     this.#metrics.lookupRejected(reason);
-    this.#refusals.note({ from, reason }, reason);
+    this.#rejections.note({ from, reason }, reason);
     if (reason === 'slowed') {
       response.setHeader('Retry-After', Math.ceil(waitMs / 1000));
       sendError(response, 429, 'Too Many Requests');
@@ -201,7 +201,7 @@ async function openToken(options: SecretApiOptions): Promise<{ current(): string
       current = token;
       lines.secretRotated(log, 'API_TOKEN_FILE');
     },
-    refused: (reason) => lines.secretRejected(log, 'API_TOKEN_FILE', reason),
+    rejected: (reason) => lines.secretRejected(log, 'API_TOKEN_FILE', reason),
   });
   current = opened.first;
   return { current: () => current, close: () => opened.close() };

@@ -129,7 +129,7 @@ export interface SecretOptions<Value> {
   intervalMs?: number;
   changed(value: Value): void;
   /** The file currently contains no valid value. The previous value stays. */
-  refused(reason: string): void;
+  rejected(reason: string): void;
 }
 
 /** Rejects with a SecretError that names the variable, or a WatchedFilesError that names the file. */

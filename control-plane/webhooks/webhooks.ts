@@ -62,7 +62,7 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     changed: (secrets) => {
       if (keys.replace(secrets)) lines.secretRotated(log, 'WEBHOOK_SECRET_FILE');
     },
-    refused: (reason) => lines.secretRejected(log, 'WEBHOOK_SECRET_FILE', reason),
+    rejected: (reason) => lines.secretRejected(log, 'WEBHOOK_SECRET_FILE', reason),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
   const drops = new LogThrottle<DroppedEvent>(timers, (drop, count) =>

@@ -129,7 +129,7 @@ describe('incremental discovery', () => {
           DeltaDiscoveryRequestSchema,
           create(DeltaDiscoveryRequestSchema, { errorDetail: { message: 'no', details } }),
         ),
-      )?.refusal?.resources;
+      )?.rejection?.resources;
     const typeUrl = 'type.googleapis.com/weir.xds.v1.RefusedResources';
     const one = Buffer.from('0a060a01611201' + '78', 'hex');
     const resources = refusal([{ typeUrl, value: one }]);

@@ -35,7 +35,7 @@ export interface StreamRequest {
   node: Node | undefined;
   typeUrl: string;
   nonce: string;
-  refusal: RequestRejection | undefined;
+  rejection: RequestRejection | undefined;
 }
 
 export interface RequestRejection {
@@ -73,8 +73,8 @@ export class StateOfTheWorld implements DiscoveryForm {
     if (request === undefined) return undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail, versionInfo } = request;
     if (typeUrl === rateLimitConfigTypeUrl) this.#version = versionInfo;
-    const refusal = errorDetail && { message: errorDetail.message, resources: undefined };
-    return { node, typeUrl, nonce, refusal };
+    const rejection = errorDetail && { message: errorDetail.message, resources: undefined };
+    return { node, typeUrl, nonce, rejection };
   }
 
   subscribe(isFirst: boolean): boolean {
@@ -117,10 +117,10 @@ export class Incremental implements DiscoveryForm {
   /** The resources that were reported to the limiter. A name that does not exist has an empty version. */
   #reported: SentResources = nothingSent;
   claimedVersion = '';
-  readonly #refused: RejectedLists;
+  readonly #rejected: RejectedLists;
 
-  constructor(refused = new RejectedLists()) {
-    this.#refused = refused;
+  constructor(rejected = new RejectedLists()) {
+    this.#rejected = rejected;
   }
 
   read(bytes: Uint8Array): StreamRequest | undefined {
@@ -128,7 +128,7 @@ export class Incremental implements DiscoveryForm {
     if (request === undefined) return undefined;
     this.#request = request.typeUrl === rateLimitConfigTypeUrl ? request : undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail } = request;
-    return { node, typeUrl, nonce, refusal: errorDetail && this.#rejectionOf(errorDetail) };
+    return { node, typeUrl, nonce, rejection: errorDetail && this.#rejectionOf(errorDetail) };
   }
 
   subscribe(isFirst: boolean): boolean | { problem: string } {
@@ -171,7 +171,7 @@ export class Incremental implements DiscoveryForm {
   }
 
   #rejectionOf({ message, details }: Status): RequestRejection {
-    return { message, resources: this.#refused.of(details) };
+    return { message, resources: this.#rejected.of(details) };
   }
 
   #begin({ resourceNamesSubscribe, initialResourceVersions }: DeltaDiscoveryRequest): void {

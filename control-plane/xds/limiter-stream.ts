@@ -41,7 +41,7 @@ export interface StreamContext extends Telemetry {
   changed(): void;
   sent(limiter: LimiterReport): void;
   /** Reports a stream that ends because of its requests. */
-  refuse(peer: string, reason: string): void;
+  reject(peer: string, reason: string): void;
   /** Called when the stream is being ended. It may stay open for a moment. */
   ending(stream: LimiterStream): void;
   /** Called once. */
@@ -107,7 +107,7 @@ export class LimiterStream implements Sender {
   #callOffExpiry = (): void => {};
   #isEnding = false;
   /** Whether this process ended the stream with an error. */
-  #isRefused = false;
+  #isRejected = false;
   #isClosed = false;
   /** Whether no ACK or NACK arrived in time. */
   #gaveUp = false;
@@ -237,7 +237,7 @@ export class LimiterStream implements Sender {
   end(status: GrpcStatus): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
-    this.#isRefused = true;
+    this.#isRejected = true;
     this.#stopWaiting();
     const { timers, ending } = this.#context;
     // A client that does not read does not receive the end of its stream, either.
@@ -256,7 +256,7 @@ export class LimiterStream implements Sender {
   #givenUp(): void {
     this.#close();
     const { report } = this;
-    if (report === undefined || this.#isRefused || this.#state.phase !== 'in flight') return;
+    if (report === undefined || this.#isRejected || this.#state.phase !== 'in flight') return;
     this.#context.leftUnanswered(report);
   }
 
@@ -278,14 +278,14 @@ export class LimiterStream implements Sender {
   #read(bytes: Buffer): void {
     if (this.#isEnding) return;
     if (!this.#mayAsk(bytes)) {
-      this.#refuse(tooMany);
+      this.#reject(tooMany);
       return;
     }
     try {
       const longest = this.#report === undefined ? this.#form.longestFirstRequestBytes : longestRequestBytes;
       const request = bytes.length > longest ? undefined : this.#form.read(bytes);
       if (request !== undefined) this.#take(request);
-      else this.#refuse(bytes.length > longest ? tooLong(bytes.length, longest) : undecodable);
+      else this.#reject(bytes.length > longest ? tooLong(bytes.length, longest) : undecodable);
     } catch (error) {
       const { log, metrics } = this.#context;
       metrics.all.faults.inc();
@@ -345,7 +345,7 @@ export class LimiterStream implements Sender {
   #identify(): NodeIdentity | undefined {
     const identity = this.#identified ?? nodeIdentity(undefined, this.peer);
     if ('problem' in identity) {
-      this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
+      this.#reject({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
       return undefined;
     }
     const { fleetsOfClients } = this.#context;
@@ -353,27 +353,27 @@ export class LimiterStream implements Sender {
     if (fleetsOfClients === undefined || caller === undefined) return identity;
     const message = fleetRejection(fleetsOfClients, caller, identity.fleet);
     if (message === undefined) return identity;
-    this.#refuse({ code: GrpcCode.PERMISSION_DENIED, message });
+    this.#reject({ code: GrpcCode.PERMISSION_DENIED, message });
     return undefined;
   }
 
-  #answer(report: LimiterReport, { nonce, refusal }: StreamRequest, isAsking: boolean): void {
+  #answer(report: LimiterReport, { nonce, rejection }: StreamRequest, isAsking: boolean): void {
     if (isAsking) this.#state.ask();
-    const answer = this.#state.answer(nonce, refusal !== undefined);
-    if (answer !== undefined) this.#settle(report, answer.version, refusal);
+    const answer = this.#state.answer(nonce, rejection !== undefined);
+    if (answer !== undefined) this.#settle(report, answer.version, rejection);
     if (this.#isDue) this.#context.turns.ask(this);
   }
 
-  #settle(report: LimiterReport, version: string, refusal: RequestRejection | undefined): void {
+  #settle(report: LimiterReport, version: string, rejection: RequestRejection | undefined): void {
     const { clock, log, metrics, changed } = this.#context;
     this.#stopWaiting();
     this.#context.answered(report);
-    if (refusal === undefined) {
+    if (rejection === undefined) {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
       metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
       lines.limiterAccepted(log, this.#report, version);
     } else {
-      const reported = boundedRejection(version, refusal);
+      const reported = boundedRejection(version, rejection);
       this.#report = { ...report, refusal: reported };
       metrics.all.nacks.inc();
       lines.limiterRejected(log, this.#report, { version, message: reported.message });
@@ -408,11 +408,11 @@ export class LimiterStream implements Sender {
   }
 
   #rejectRequest(message: string): void {
-    this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message });
+    this.#reject({ code: GrpcCode.INVALID_ARGUMENT, message });
   }
 
-  #refuse(status: GrpcStatus): void {
-    this.#context.refuse(this.peer, status.message);
+  #reject(status: GrpcStatus): void {
+    this.#context.reject(this.peer, status.message);
     this.end(status);
   }
 }

@@ -53,7 +53,7 @@ export class LimiterStreams {
   /** Functions that cancel the waits for limiters that still count for a while. */
   readonly #callOffs = new Set<() => void>();
   readonly #tooMany: LogThrottle<string>;
-  readonly #refusals: LogThrottle<{ peer: string; reason: string }>;
+  readonly #rejections: LogThrottle<{ peer: string; reason: string }>;
   /** An id that distinguishes this run from others of a replica with the same name. */
   readonly #run = randomBytes(8).toString('hex');
   #streamNumber = 0;
@@ -67,7 +67,7 @@ export class LimiterStreams {
       metrics.streamsRejected('limit', times);
       lines.tooManyStreams(log, { maxStreams, peer, times });
     });
-    this.#refusals = new LogThrottle(clock, (it, times) => {
+    this.#rejections = new LogThrottle(clock, (it, times) => {
       metrics.streamsRejected('request', times);
       lines.streamRejected(log, { ...it, times });
     });
@@ -112,15 +112,15 @@ export class LimiterStreams {
   }
 
   /** Returns the reason why another stream is rejected, including `pending` ones in the count. Undefined if there is room, or will be. */
-  refusal(peer: string, pending: number): GrpcStatus | undefined {
+  rejection(peer: string, pending: number): GrpcStatus | undefined {
     const { maxStreams } = this.#options;
     if (this.#places.size + pending < maxStreams) return undefined;
     this.#tooMany.note(peer);
     const message = `this replica of the control plane serves at most ${maxStreams} streams`;
-    const refusal = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
+    const rejection = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
     const former = this.#places.roomFor(addressGroup(addressOf(peer)));
-    if (former === undefined) return refusal;
-    former.end({ ...refusal, message: `${message}, and most of them come from this address` });
+    if (former === undefined) return rejection;
+    former.end({ ...rejection, message: `${message}, and most of them come from this address` });
     return undefined;
   }
 
@@ -152,7 +152,7 @@ export class LimiterStreams {
       responses: this.#responses,
       isCutOff: () => this.#isCutOff,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
-      refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
+      reject: (peer, reason) => this.#rejections.note({ peer, reason }),
       ending: (stream) => this.#places.delete(stream),
       closed: (stream) => {
         this.#streams.delete(stream);

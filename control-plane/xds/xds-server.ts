@@ -149,10 +149,10 @@ export class XdsServer {
       metrics.all.faults.inc();
       lines.fault(log, method, error);
     });
-    const refused = new RejectedLists();
+    const rejected = new RejectedLists();
     const forms = {
       StreamAggregatedResources: () => new StateOfTheWorld(),
-      DeltaAggregatedResources: () => new Incremental(refused),
+      DeltaAggregatedResources: () => new Incremental(rejected),
     };
     for (const [method, form] of Object.entries(forms)) {
       const open = (call: GrpcCall) => this.#open(call, form());
@@ -162,12 +162,12 @@ export class XdsServer {
   }
 
   #open(call: GrpcCall, form: DiscoveryForm): void {
-    const refusal =
+    const rejection =
       this.#shutdown === undefined
-        ? this.#options.streams.refusal(call.getPeer(), this.#unproven)
+        ? this.#options.streams.rejection(call.getPeer(), this.#unproven)
         : shuttingDown;
-    if (refusal !== undefined) {
-      call.emit('error', { code: refusal.code, details: refusal.message });
+    if (rejection !== undefined) {
+      call.emit('error', { code: rejection.code, details: rejection.message });
       return;
     }
     const identity = this.#identity.of(call);
@@ -220,7 +220,7 @@ export class XdsServer {
         transport?.useCredentials(next);
         lines.certificateChanged(log, 'xDS');
       },
-      refused: (reason) => lines.certificateRejected(log, 'xDS', reason),
+      rejected: (reason) => lines.certificateRejected(log, 'xDS', reason),
     });
     this.#closeCredentials = credentials.close;
     transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
@@ -278,7 +278,7 @@ export class XdsServer {
         this.#options.streams.checkTokens((identity) => this.#identity.staleness(identity));
         lines.secretRotated(log, 'XDS_TOKENS_FILE');
       },
-      refused: (reason) => lines.secretRejected(log, 'XDS_TOKENS_FILE', reason),
+      rejected: (reason) => lines.secretRejected(log, 'XDS_TOKENS_FILE', reason),
     });
     this.#closeTokens = opened.close;
     this.#identity.useTokens(opened.first);

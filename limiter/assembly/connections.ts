@@ -67,7 +67,7 @@ export function openConnections(
       changed: (by) => {
         open += by;
       },
-      refused: (counter, peer) => {
+      rejected: (counter, peer) => {
         count(counter);
         rejected({ peer, counter, reason: httpRejectionTexts[counter] }, counter);
       },
@@ -121,7 +121,7 @@ export function connectionListener(
   const rejected = throttledLine(context, reportRejection);
   return {
     ...certificateListener(context, 'gRPC', reportsCertificates),
-    refused: ({ reason: counter, peer, problem: reason }) => {
+    rejected: ({ reason: counter, peer, problem: reason }) => {
       count(counter);
       rejected({ peer, counter, reason }, `${counter} ${reason}`);
     },

@@ -54,7 +54,7 @@ function checkedHosts(context: LimiterContext): CheckedHosts | undefined {
   const rejected = throttledLine(context, lines.hostRejected);
   return {
     own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
-    refused: ({ peer, problem: reason }) => {
+    rejected: ({ peer, problem: reason }) => {
       count('foreign_host');
       rejected({ listener: 'HTTP', peer, counter: 'foreign_host', reason }, 'foreign_host');
     },
@@ -70,7 +70,7 @@ function tlsListener(context: LimiterContext, reportsCertificates: boolean): Htt
   });
   return {
     ...certificateListener(context, 'HTTP', reportsCertificates),
-    refused: ({ reason: counter, peer, problem: reason }) => {
+    rejected: ({ reason: counter, peer, problem: reason }) => {
       count(counter);
       rejected({ listener: 'HTTP', peer, counter, reason }, `${counter} ${reason}`);
     },
@@ -84,6 +84,6 @@ export function followDebugToken({ settings, timers, log }: LimiterContext): Fol
     setting: accessSettings.debugTokenFile.name,
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    refused: (reason) => lines.debugTokenRejected(log, reason),
+    rejected: (reason) => lines.debugTokenRejected(log, reason),
   });
 }

@@ -3,7 +3,7 @@
  * docs/callers.md has the format for people. Every scalar is read as its text, so that nothing has to be quoted.
  */
 import { Right } from '../../process/grpc/handlers.ts';
-import { meantBy, quoted } from '../../rules/rule-error.ts';
+import { quoted, similarName } from '../../rules/rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../../rules/yaml/document.ts';
 import type { DocumentPath, PathProblem } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
@@ -81,7 +81,7 @@ export function looksLikeCallers(text: string): boolean {
     if (!isBefore(line)) {
       if (/^(?:\{\s*)?(["']?)callers\1\s*:/.test(line)) return true;
       const key = /^([A-Za-z_-]{5,9})\s*:/.exec(line)?.[1];
-      return key !== undefined && meantBy(key, ['callers']) !== undefined;
+      return key !== undefined && similarName(key, ['callers']) !== undefined;
     }
     if (end === -1) return false;
     start = end + 1;
@@ -97,7 +97,7 @@ class CallersReader {
   }
 
   file({ value, hasMore }: YamlDocument): CallerEntry[] {
-    if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
+    if (hasMore) return this.#reject([], 'holds several documents, expected one') ?? [];
     const file = this.#map([], value === '' ? {} : value, ['callers']);
     const list = this.#list(['callers'], file?.['callers'], 'callers', maxCallers);
     const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);
@@ -132,9 +132,9 @@ class CallersReader {
     if (name === undefined) return '';
     if (!callerName.test(name)) {
       const form = 'at most 63 letters, digits, `-` and `_`, and begins with a letter or digit';
-      this.#refuse([...path, 'name'], `name: ${quoted(name)} is not a name: a name has ${form}`);
+      this.#reject([...path, 'name'], `name: ${quoted(name)} is not a name: a name has ${form}`);
     } else if (name === unknownCaller || (name === anonymousCaller && anonymous === false)) {
-      this.#refuse([...path, 'name'], `name: ${quoted(name)} is reserved for callers that match no entry`);
+      this.#reject([...path, 'name'], `name: ${quoted(name)} is reserved for callers that match no entry`);
     }
     return name;
   }
@@ -144,12 +144,12 @@ class CallersReader {
     if (anonymous === undefined) return;
     const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
     if (anonymous && proofs.length > 0) {
-      this.#refuse(
+      this.#reject(
         [...path, proofs[0]!],
         `${proofs[0]}: an entry with anonymous: true has no proof of identity`,
       );
     } else if (!anonymous && proofs.length === 0) {
-      this.#refuse(
+      this.#reject(
         path,
         'expected certificate, token_sha256 or anonymous: true, which identifies the caller',
       );
@@ -174,9 +174,9 @@ class CallersReader {
       if (text === undefined) continue;
       const problem = patternProblem(kind, text);
       if (problem === undefined) pattern[kind] = text;
-      else this.#refuse([...path, kind], `${kind}: ${quoted(text)}: ${problem}`);
+      else this.#reject([...path, kind], `${kind}: ${quoted(text)}: ${problem}`);
     }
-    if (Object.keys(map).length === 0) this.#refuse(path, 'certificate: expected uri, dns or cn');
+    if (Object.keys(map).length === 0) this.#reject(path, 'certificate: expected uri, dns or cn');
     return [pattern];
   }
 
@@ -190,7 +190,7 @@ class CallersReader {
       if (/^[0-9a-f]{64}$/.test(hash)) return [hash];
       // The value may be the token itself, by mistake, so it is not shown.
       const what = `64 hexadecimal digits (as \`weir callers token\` prints them), this has ${hash.length} characters`;
-      this.#refuse(place, `token_sha256: expected ${what}`);
+      this.#reject(place, `token_sha256: expected ${what}`);
       return [];
     });
   }
@@ -204,11 +204,11 @@ class CallersReader {
       if (Object.hasOwn(rightsByName, name)) rights |= rightsByName[name as keyof typeof rightsByName];
       else {
         const known = Object.keys(rightsByName).join(', ');
-        this.#refuse([...path, index], `rights: there is no right ${quoted(name)}, there are ${known}`);
+        this.#reject([...path, index], `rights: there is no right ${quoted(name)}, there are ${known}`);
       }
     }
     if ((rights & (Right.REFUND | Right.OVERRIDE)) !== 0 && (rights & Right.ASK) === 0) {
-      this.#refuse(path, 'rights: refund and override have no effect without ask');
+      this.#reject(path, 'rights: refund and override have no effect without ask');
     }
     return rights;
   }
@@ -220,7 +220,7 @@ class CallersReader {
     const rate = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
     if (rate >= 1 && rate <= maxRequestsPerSecond) return rate;
     const what = `a whole number from 1 to ${maxRequestsPerSecond}, not ${quoted(text)}`;
-    return this.#refuse(path, `requests_per_second: expected ${what}`);
+    return this.#reject(path, `requests_per_second: expected ${what}`);
   }
 
   #excess(
@@ -233,9 +233,9 @@ class CallersReader {
     const answer = excessAnswers.find((one) => one === text);
     if (answer === undefined) {
       const what = `${excessAnswers.join(' or ')}, not ${quoted(text)}`;
-      this.#refuse(path, `on_excess: expected ${what}`);
+      this.#reject(path, `on_excess: expected ${what}`);
     } else if (rate === undefined) {
-      this.#refuse(path, 'on_excess: has no effect without requests_per_second');
+      this.#reject(path, 'on_excess: has no effect without requests_per_second');
     }
     return answer ?? 'error';
   }
@@ -249,12 +249,12 @@ class CallersReader {
     let hasAnonymous = false;
     for (const { path, entry } of callers) {
       if (entry.anonymous && hasAnonymous) {
-        this.#refuse(
+        this.#reject(
           [...path, 'anonymous'],
           'anonymous: there is already an entry for callers without a name',
         );
       } else if (entry.name !== '' && names.has(entry.name)) {
-        this.#refuse([...path, 'name'], `${quoted(entry.name)}: another entry has this name`);
+        this.#reject([...path, 'name'], `${quoted(entry.name)}: another entry has this name`);
       }
       hasAnonymous ||= entry.anonymous;
       names.add(entry.name);
@@ -264,14 +264,14 @@ class CallersReader {
   /** A misspelled key is read as the intended one, so that no present key is reported as missing. */
   #map(path: DocumentPath, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      return this.#refuse(path, `expected a map with ${known.join(', ')}`);
+      return this.#reject(path, `expected a map with ${known.join(', ')}`);
     }
     const map: Record<string, unknown> = { ...value };
     for (const [key, one] of Object.entries(value)) {
       if (known.includes(key)) continue;
-      const meant = meantBy(key, known);
+      const meant = similarName(key, known);
       const problem = meant === undefined ? `expected ${known.join(', ')}` : `did you mean ${meant}?`;
-      this.#refuse([...path, key], `unknown key ${quoted(key)}, ${problem}`, true);
+      this.#reject([...path, key], `unknown key ${quoted(key)}, ${problem}`, true);
       if (meant !== undefined) map[meant] ??= one;
     }
     return map;
@@ -279,27 +279,27 @@ class CallersReader {
 
   #list(path: DocumentPath, value: unknown, name: string, max = maxInList): unknown[] {
     if (Array.isArray(value) && value.length > 0 && value.length <= max) return value;
-    if (value === undefined) this.#refuse(path, `${name}: is missing`);
+    if (value === undefined) this.#reject(path, `${name}: is missing`);
     else if (!Array.isArray(value) || value.length === 0)
-      this.#refuse(path, `${name}: expected a list with at least one entry`);
-    else this.#refuse(path, `${name}: has ${value.length} entries, the most is ${max}`);
+      this.#reject(path, `${name}: expected a list with at least one entry`);
+    else this.#reject(path, `${name}: has ${value.length} entries, the most is ${max}`);
     return [];
   }
 
   #text(path: DocumentPath, value: unknown, name: string): string | undefined {
     if (typeof value === 'string' && value !== '') return value;
     const problem = value === undefined || value === '' ? 'is missing' : 'expected text';
-    return this.#refuse(path, `${name}: ${problem}`);
+    return this.#reject(path, `${name}: ${problem}`);
   }
 
   #boolean(path: DocumentPath, value: unknown): boolean | undefined {
     if (value === undefined || value === 'false') return false;
     if (value === 'true') return true;
     const came = typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
-    return this.#refuse(path, `anonymous: expected true or false${came}`);
+    return this.#reject(path, `anonymous: expected true or false${came}`);
   }
 
-  #refuse(path: DocumentPath, message: string, isKey = false): undefined {
+  #reject(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }

@@ -52,7 +52,7 @@ class Fixture {
 
   /** `true`, or what the caller is sent. */
   ask(connection: CallerConnection, authorization: string): true | string {
-    const { refused } = this.gate.admit(connection, authorization);
+    const { rejected: refused } = this.gate.admit(connection, authorization);
     return refused === undefined ? true : refused.message;
   }
 }
@@ -158,7 +158,7 @@ describe('a caller', () => {
     fixture.use({ name: 'a', tokenHashes: [digest], domains: ['shop', 'pay-*', '*.eu', 'a*b*c'] });
     const { gate } = fixture;
     const caller = gate.admit(fixture.connection(), `Bearer a.${secret}`) as AdmittedCaller;
-    const has = (domain: string): boolean => caller.refusal(domain, Right.ASK) === undefined;
+    const has = (domain: string): boolean => caller.rejection(domain, Right.ASK) === undefined;
     for (let index = 0; index < 3_000; index++) has(`pay-${index}`);
     const good = ['shop', 'pay-', 'pay-a.b', '.eu', 'x.y.eu', 'abc', 'a1b2c', `pay-${'x'.repeat(10_000)}`];
     expect(good.filter((domain) => !has(domain))).toEqual([]);
@@ -171,10 +171,10 @@ describe('a caller', () => {
     fixture.use({ name: 'a', tokenHashes: [digest], domains: ['d'], requestsPerSecond: 1 });
     const connection = fixture.connection();
     const caller = fixture.gate.admit(connection, `Bearer a.${secret}`) as AdmittedCaller;
-    expect(caller.refusal('d', Right.ASK | Right.REFUND | Right.OVERRIDE)?.message).toBe(
+    expect(caller.rejection('d', Right.ASK | Right.REFUND | Right.OVERRIDE)?.message).toBe(
       'caller a does not have the right refund and override',
     );
-    expect(caller.refusal('\u0000"\n', Right.ASK)?.message).toBe(
+    expect(caller.rejection('\u0000"\n', Right.ASK)?.message).toBe(
       'caller a may not use the domain "\\u0000\\"\\n"',
     );
     expect(fixture.ask(connection, `Bearer a.${secret}`)).toContain('asks more than 1 times a second');
@@ -193,9 +193,9 @@ describe('a caller', () => {
     const connection = fixture.connection();
     const about = (authorization: string): string | undefined => {
       const caller = fixture.gate.admit(connection, authorization);
-      return caller.refused === undefined
-        ? caller.refusal('bank', Right.ASK)?.message
-        : caller.refused.message;
+      return caller.rejected === undefined
+        ? caller.rejection('bank', Right.ASK)?.message
+        : caller.rejected.message;
     };
     const [domain, rate, note] = [
       'caller anonymous may not use the domain "bank"',

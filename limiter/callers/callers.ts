@@ -42,7 +42,7 @@ export interface RejectedRequest {
 export interface CallersOptions {
   /** The same for all threads that share the rates. */
   clock: Clock;
-  onRejected(refused: RejectedRequest): void;
+  onRejected(rejected: RejectedRequest): void;
   /**
    * No entry has this token. Called once while a connection sends it, regardless of whether its requests are rejected or count as
    * anonymous.
@@ -87,9 +87,9 @@ export class Callers implements CallerGate {
     const memo = this.#memoOf(connection);
     if (memo.authorization !== authorization) this.#lookAt(memo, authorization);
     const { found } = memo;
-    if (found.refused !== undefined) {
+    if (found.rejected !== undefined) {
       const { address } = memo.connection.peer;
-      const problem = found.refused.message;
+      const problem = found.rejected.message;
       this.#options.onRejected({ caller: unknownCaller, reason: 'unauthenticated', address, problem });
       return found;
     }
@@ -164,7 +164,7 @@ export class Callers implements CallerGate {
 }
 
 function unauthenticated(message: string): CallerRejection {
-  return { refused: { code: GrpcCode.UNAUTHENTICATED, message } };
+  return { rejected: { code: GrpcCode.UNAUTHENTICATED, message } };
 }
 
 const noProof = unauthenticated('the request has neither a token nor a client certificate of a caller');
@@ -223,7 +223,7 @@ class KnownCaller {
 }
 
 class CallerOnConnection implements AdmittedCaller {
-  readonly refused = undefined;
+  readonly rejected = undefined;
   readonly name: string;
   readonly caller: KnownCaller;
   readonly #connection: CallerConnection;
@@ -247,7 +247,7 @@ class CallerOnConnection implements AdmittedCaller {
     return this.caller.hasDomain(domain);
   }
 
-  refusal(domain: string | undefined, rights: number): GrpcStatus | undefined {
+  rejection(domain: string | undefined, rights: number): GrpcStatus | undefined {
     const { caller } = this;
     const missing = rights & ~caller.entry.rights;
     if (missing === 0 && (domain === undefined || caller.hasDomain(domain))) return undefined;
@@ -261,7 +261,7 @@ class CallerOnConnection implements AdmittedCaller {
     const message = overRate.message + this.#note;
     this.#report('over_rate', message);
     return {
-      refused: this.#note === '' ? overRate : { code: overRate.code, message },
+      rejected: this.#note === '' ? overRate : { code: overRate.code, message },
       asOverLimit: entry.onExcess === 'over_limit' ? this : undefined,
     };
   }

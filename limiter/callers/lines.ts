@@ -29,7 +29,7 @@ export function tokensInPlainText(
  */
 export function callerRejected(
   log: Logger,
-  refused: { caller: string; peer: string; counter: string; reason: string; times: number },
+  rejected: { caller: string; peer: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('Rejected a request because of its caller', refused);
+  log.warn('Rejected a request because of its caller', rejected);
 }

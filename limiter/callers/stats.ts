@@ -4,7 +4,7 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 /** Functions to call for a rejected request, by its caller. Counters of `names` are shown from the start. */
 export interface CallerStats {
   show(names: readonly string[]): void;
-  refused(caller: string, reason: string): void;
+  rejected(caller: string, reason: string): void;
   unknownToken(): void;
 }
 
@@ -29,7 +29,7 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
         for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
       }
     },
-    refused: (caller, reason) => {
+    rejected: (caller, reason) => {
       const name = names.has(caller) || caller === 'unknown' ? caller : 'other';
       registry.add(slotOf(name, reason), 1);
     },

@@ -37,7 +37,7 @@ function openGate(context: CapabilityContext<CallersSettings>): OpenedGate {
   const gate = new Callers({
     clock,
     onRejected: ({ caller, reason: counter, address: peer, problem: reason }) => {
-      stats.refused(caller, counter);
+      stats.rejected(caller, counter);
       rejected({ caller, peer, counter, reason }, `${caller} ${counter}`);
     },
     onUnknownToken: stats.unknownToken,
@@ -101,7 +101,7 @@ export function main(context: MainContext<CallersSettings>): MainPart {
           lines.callersLoaded(log, { path, callers: entries.length }, wasLastRejected);
           wasLastRejected = false;
         },
-        refused: (reason) => {
+        rejected: (reason) => {
           wasLastRejected = true;
           lines.callersRejected(log, reason);
         },

@@ -7,9 +7,9 @@ import {
   collisionText,
   collisionWarning,
   type LocatedSource,
-  meantWarnings,
   type PlacedWarning,
   placedWarning,
+  reviewMistakes,
   ruleNames,
 } from '../../rules/review/review-sources.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
@@ -61,7 +61,7 @@ export interface ReviewOptions {
 export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: ReviewOptions): RulesReview {
   const plain = sources.map(({ source }) => source);
   const byName = new Map(plain.map((source) => [source.name, source]));
-  const found = meantWarnings(sources).filter(
+  const found = reviewMistakes(sources).filter(
     ({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots,
   );
   const warnings = read.slice(0, maxListed).map((error) => {

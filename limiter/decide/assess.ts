@@ -41,7 +41,7 @@ export class Assessment {
   /** Whether the total exceeds the limit, also in shadow mode. */
   over = false;
   /** Whether the limit is `over` and not in shadow mode, so that the descriptor's code is OVER_LIMIT. */
-  refused = false;
+  rejected = false;
   remaining = 0;
   /** Amounts for the rule's statistics. */
   nearLimit = 0;
@@ -52,7 +52,7 @@ export class Assessment {
 
   reset(): void {
     this.over = false;
-    this.refused = false;
+    this.rejected = false;
     this.remaining = 0;
     this.nearLimit = 0;
     this.overLimit = 0;
@@ -126,7 +126,7 @@ export function assessOverLimit(threshold: Threshold, hits: number, after: numbe
 
 function overrule(threshold: Threshold, into: Assessment): void {
   if (threshold.rule.shadowMode) into.shadowMode = into.overLimit;
-  else into.refused = true;
+  else into.rejected = true;
 }
 
 /** Adds the amounts to the statistics of a rule. */

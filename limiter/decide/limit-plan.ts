@@ -47,7 +47,7 @@ export interface LimitPlan extends Counter {
   window: Window | undefined;
   key: string;
   /** The last row that the limit used in the memory of rejections; 0: none. */
-  refusal: number;
+  rejection: number;
 }
 
 export interface LimitedPlan {

@@ -1,5 +1,5 @@
 /**
- * The entries with which an Envoy request reserves for a descriptor, or settles a reservation: `reservation_id`, and also `settle` on the
+ * The entries with which an Envoy request reserves for a descriptor, or commits a reservation: `reservation_id`, and also `settle` on the
  * second call. Rules with `reserve` are matched without these entries.
  */
 import { hash } from 'node:crypto';
@@ -16,7 +16,7 @@ const longestId = 255;
 export interface Marker {
   /** The id: at most 255 bytes. */
   readonly id: string;
-  readonly settles: boolean;
+  readonly commits: boolean;
 }
 
 const idEntry = startOf(idKey);
@@ -63,7 +63,7 @@ export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const isShort = 3 * id.length <= longestId || Buffer.byteLength(id) <= longestId;
   return {
     id: isShort ? id : hash('sha256', id),
-    settles: entryValue(entries, settleKey) !== undefined,
+    commits: entryValue(entries, settleKey) !== undefined,
   };
 }
 

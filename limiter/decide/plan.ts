@@ -29,7 +29,7 @@ import {
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
 /** The parts that all plans for one limit of a rule share. */
-type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'place'>;
+type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'rejection' | 'place'>;
 
 /** Gives the plan its key in this window. All requests of a window share one string, so the store need not hash it again. */
 export function enterWindow(plan: LimitPlan, window: Window): Window {
@@ -295,7 +295,7 @@ export class Planner {
 
   #limitPlan(shared: SharedPlan, stem: string, metric: RuleMetric): LimitPlan {
     const counterStem = this.#settings.cacheKeyPrefix + stem;
-    return { ...shared, counterStem, metric, window: undefined, key: '', refusal: 0, place: undefined };
+    return { ...shared, counterStem, metric, window: undefined, key: '', rejection: 0, place: undefined };
   }
 
   /**

@@ -73,8 +73,8 @@ function decidingStatus(
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
 ): DescriptorStatus | undefined {
-  const refusing = longestWait(plans, statuses, quotaModeForAll)?.status;
-  if (refusing?.currentLimit !== undefined) return refusing;
+  const rejecting = longestWait(plans, statuses, quotaModeForAll)?.status;
+  if (rejecting?.currentLimit !== undefined) return rejecting;
   let tightest: DescriptorStatus | undefined;
   for (const status of statuses) {
     if (status.currentLimit === undefined) continue;

@@ -92,11 +92,11 @@ export class ForwardAuth implements CallerRoute {
     }
     const { tooLarge } = decision;
     const by = ruleOverLimit(decision, profile);
-    if (tooLarge === undefined) return this.#refuse(call, profile, { by, answer: 'refused' });
-    return this.#refuse(call, profile, { by, answer: 'too_large', reason: tooLarge });
+    if (tooLarge === undefined) return this.#reject(call, profile, { by, answer: 'refused' });
+    return this.#reject(call, profile, { by, answer: 'too_large', reason: tooLarge });
   }
 
-  #refuse(
+  #reject(
     call: HttpCall,
     { refusedStatus }: Profile,
     {
@@ -117,7 +117,7 @@ export class ForwardAuth implements CallerRoute {
       return endAnswer(call, 200, {});
     }
     call.response.setHeader('Retry-After', retryAfterSeconds);
-    return this.#refuse(call, profile, { by: 'requests_per_second', answer: 'refused' });
+    return this.#reject(call, profile, { by: 'requests_per_second', answer: 'refused' });
   }
 
   /**
@@ -131,8 +131,9 @@ export class ForwardAuth implements CallerRoute {
     }
     const found = this.#profiles.get(name);
     // The text of the rejection contains the domain, so it is only for the log.
-    const isRefused = found !== undefined && caller?.refusal(found.profile.domain, Right.ASK) !== undefined;
-    if (found !== undefined && !isRefused) return found;
+    const isRejected =
+      found !== undefined && caller?.rejection(found.profile.domain, Right.ASK) !== undefined;
+    if (found !== undefined && !isRejected) return found;
     const others = [...this.#profiles.values()]
       .filter(({ profile }) => caller === undefined || caller.hasDomain(profile.domain))
       .map(({ profile }) => profile.name);

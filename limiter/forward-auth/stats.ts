@@ -33,6 +33,6 @@ export function registerProfilesFile(
   registry.gauge('ratelimit.profiles.load_failed', () => (file.wasLastRejected() ? 1 : 0));
   return {
     loaded: registry.counting('ratelimit.profiles.load_success'),
-    refused: registry.counting('ratelimit.profiles.load_error'),
+    rejected: registry.counting('ratelimit.profiles.load_error'),
   };
 }

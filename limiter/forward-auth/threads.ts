@@ -80,9 +80,9 @@ export function main(context: MainContext<ForwardAuthSettings>): MainPart {
       lines.profilesLoaded(log, { path, profiles: profiles.length }, wasLastRejected);
       wasLastRejected = false;
     },
-    refused: async (reason) => {
+    rejected: async (reason) => {
       wasLastRejected = true;
-      stats.refused();
+      stats.rejected();
       lines.profilesRejected(log, reason);
       if (inForce === undefined) await threads.publish('use', undefined);
     },

@@ -311,14 +311,14 @@ describe('callers that have to say who they are', () => {
   const gate: CallerGate = {
     admit: (_connection, authorization) =>
       authorization === 'good'
-        ? { refused: undefined, name: 'a', refusal: () => undefined, hasDomain: () => true }
-        : { refused: { code: GrpcCode.UNAUTHENTICATED, message: `not ${authorization}` } },
+        ? { rejected: undefined, name: 'a', rejection: () => undefined, hasDomain: () => true }
+        : { rejected: { code: GrpcCode.UNAUTHENTICATED, message: `not ${authorization}` } },
   };
 
   it('are answered before they send a message, and nothing of it reaches the handler', () => {
     const seen: unknown[] = [];
     const unary = (_request: Uint8Array, reply: UnaryReply): void => {
-      seen.push(reply.caller?.refused);
+      seen.push(reply.caller?.rejected);
       reply.send(Uint8Array.of(1));
     };
     const fixture = new PlayedCalls({ unary, gate });

@@ -59,7 +59,7 @@ describe('MessageReader', () => {
     const { made, messages, held } = reader({
       longest: {
         maxBytes: 6000,
-        refuse: (bytes) => {
+        reject: (bytes) => {
           asked.push(bytes);
           return refusal;
         },

@@ -65,8 +65,8 @@ export class MessageReader {
       if (this.#prefixLength < prefixBytes) {
         position = this.#readPrefix(data, position);
         if (this.#prefixLength < prefixBytes) return undefined;
-        const refusal = prefixRejection(this.#prefix, this.#options);
-        if (refusal !== undefined) return refusal;
+        const rejection = prefixRejection(this.#prefix, this.#options);
+        if (rejection !== undefined) return rejection;
         this.#wantedBytes = readUint32(this.#prefix, 1);
       }
       const end = Math.min(data.length, position + this.#wantedBytes - this.#gatheredBytes);
@@ -142,7 +142,7 @@ function prefixRejection(
   { maxMessageBytes, longest, call }: MessageReaderOptions,
 ): MessageRejection | undefined {
   const length = readUint32(prefix, 1);
-  if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length, call?.origin);
+  if (longest !== undefined && length > longest.maxBytes) return longest.reject(length, call?.origin);
   if (length > maxMessageBytes) {
     return {
       code: GrpcCode.RESOURCE_EXHAUSTED,
@@ -165,7 +165,7 @@ export class SingleMessage {
   readonly #stream: RequestStream;
   readonly #reader: MessageReader;
   #message: Uint8Array | undefined;
-  #refusal: GrpcStatus | undefined;
+  #rejection: GrpcStatus | undefined;
 
   constructor(
     stream: RequestStream,
@@ -185,8 +185,8 @@ export class SingleMessage {
 
   /** Returns the answer for the caller if the call is rejected, or undefined as long as a message is possible. */
   push(data: Uint8Array): MessageRejection | undefined {
-    const refusal = this.#reader.push(data);
-    return this.#refusal ?? refusal;
+    const rejection = this.#reader.push(data);
+    return this.#rejection ?? rejection;
   }
 
   /** Ends the request. Returns its message, valid until `release`, or the reason why there is none. */
@@ -203,7 +203,7 @@ export class SingleMessage {
 
   #keep(message: Uint8Array): void {
     if (this.#message !== undefined) {
-      this.#refusal = secondMessage;
+      this.#rejection = secondMessage;
       return;
     }
     this.#message = Uint8Array.from(message);

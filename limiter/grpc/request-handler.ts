@@ -81,7 +81,7 @@ interface RequestHead {
   /** The called method; undefined if it is unknown. */
   target: GrpcMethod | undefined;
   /** The answer to a request that is not a valid call; undefined for a valid one. */
-  refusal: HeaderFields | undefined;
+  rejection: HeaderFields | undefined;
 }
 
 /** Chosen: longer header sections are not stored for comparison with the next request, which usually has the same. */
@@ -98,7 +98,7 @@ function readHead(fields: HeaderFields): RequestHead {
     encoding: 'identity',
     authorization: '',
     target: undefined,
-    refusal: undefined,
+    rejection: undefined,
   };
   for (let index = 0; index < fields.length; index += 2) {
     const value = fields[index + 1]!;
@@ -191,14 +191,14 @@ export class GrpcRequestHandler implements RequestHandler {
     const { connection } = stream;
     const known = connection.fieldsMemo as RequestHead | undefined;
     const head = known !== undefined && known.fields === fields ? known : this.#headOf(connection, fields);
-    if (head.refusal !== undefined) {
-      stream.sendHeaders(head.refusal, true);
+    if (head.rejection !== undefined) {
+      stream.sendHeaders(head.rejection, true);
       return;
     }
     const method = head.target!;
     const gate = method.isFree ? undefined : this.#gate;
     const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
-    if (caller?.refused !== undefined) {
+    if (caller?.rejected !== undefined) {
       rejectCaller(stream, method, caller);
       return;
     }
@@ -215,7 +215,7 @@ export class GrpcRequestHandler implements RequestHandler {
   #headOf(connection: RequestConnection, fields: HeaderFields): RequestHead {
     const head = readHead(fields);
     head.target = this.#methods.get(head.path);
-    head.refusal =
+    head.rejection =
       headRejection(head) ??
       (head.timeoutMs === 0 ? deadlineExceeded : undefined) ??
       (head.target === undefined ? this.#unimplemented(head.path) : undefined) ??
@@ -265,10 +265,10 @@ export class GrpcRequestHandler implements RequestHandler {
 function rejectCaller(
   stream: RequestStream,
   method: GrpcMethod,
-  { refused, asOverLimit }: CallerRejection,
+  { rejected, asOverLimit }: CallerRejection,
 ): void {
   const answer = asOverLimit && method.kind === 'unary' ? method.handler.overLimit?.() : undefined;
-  if (answer === undefined) stream.sendHeaders(trailersOnly(refused), true);
+  if (answer === undefined) stream.sendHeaders(trailersOnly(rejected), true);
   else stream.respond(okHeaders, withPrefix(answer), okTrailers);
 }
 

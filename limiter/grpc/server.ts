@@ -67,7 +67,7 @@ export interface GrpcServer {
 }
 
 const silent: SocketServerListener = {
-  refused: () => {},
+  rejected: () => {},
   certificateInUse: () => {},
   certificateRejected: () => {},
 };

@@ -162,11 +162,11 @@ export class StreamCall implements Call, DuplexStream {
     const input = this.#input;
     if (this.#over || input === undefined) return;
     this.#guard(() => {
-      const refusal = input.push(data) ?? (endStream && !this.#over ? input.end() : undefined);
-      if (refusal instanceof Uint8Array) {
-        this.send(refusal);
+      const rejection = input.push(data) ?? (endStream && !this.#over ? input.end() : undefined);
+      if (rejection instanceof Uint8Array) {
+        this.send(rejection);
         this.end();
-      } else if (refusal !== undefined) this.end(refusal);
+      } else if (rejection !== undefined) this.end(rejection);
     });
   }
 

@@ -115,9 +115,9 @@ export class UnaryCall implements Call, UnaryReply {
       return;
     }
     this.#pieces ??= this.#newPieces();
-    const refusal = this.#pieces.push(data);
-    if (refusal instanceof Uint8Array) this.send(refusal);
-    else if (refusal !== undefined) this.#refuse(refusal);
+    const rejection = this.#pieces.push(data);
+    if (rejection instanceof Uint8Array) this.send(rejection);
+    else if (rejection !== undefined) this.#reject(rejection);
     else if (endStream) this.#runPieces(this.#pieces);
   }
 
@@ -135,7 +135,7 @@ export class UnaryCall implements Call, UnaryReply {
   }
 
   fail(status: GrpcStatus): void {
-    if (this.#state < answered) this.#refuse(status);
+    if (this.#state < answered) this.#reject(status);
   }
 
   expire(): void {
@@ -151,7 +151,7 @@ export class UnaryCall implements Call, UnaryReply {
   }
 
   shed(): void {
-    if (this.#state < answered) this.#refuse(tooMuchUnfinished);
+    if (this.#state < answered) this.#reject(tooMuchUnfinished);
   }
 
   #newPieces(): SingleMessage {
@@ -164,7 +164,7 @@ export class UnaryCall implements Call, UnaryReply {
   #runPieces(pieces: SingleMessage): void {
     const message = pieces.end();
     if (!(message instanceof Uint8Array)) {
-      this.#refuse(message);
+      this.#reject(message);
       return;
     }
     // A call that waits for the store does not hold memory on behalf of its caller.
@@ -183,7 +183,7 @@ export class UnaryCall implements Call, UnaryReply {
     }
   }
 
-  #refuse(status: GrpcStatus): void {
+  #reject(status: GrpcStatus): void {
     this.span?.end(status.code);
     this.#answerOnly(trailersOnly(status), answered);
   }

@@ -96,8 +96,8 @@ export function readBody<More>(
   }
   const { domain, descriptors, ...others } = body as Record<string, unknown>;
   if (typeof domain === 'string' && domain !== '') {
-    const refusal = caller?.refusal(domain, right);
-    if (refusal !== undefined) throw problemOf(refusal);
+    const rejection = caller?.rejection(domain, right);
+    if (rejection !== undefined) throw problemOf(rejection);
   }
   for (const name of Object.keys(others)) {
     if (!members.includes(name)) mistakes.add(shown(name), `is not known: expected ${known.join(', ')}`);

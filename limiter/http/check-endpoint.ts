@@ -91,9 +91,9 @@ async function bodyOf(
   { bounds, maxBodyBytes }: PostOptions,
 ): Promise<Uint8Array | RequestTooLarge> {
   const setting = 'HTTP_MAX_BODY_BYTES';
-  const kept = bounds.maxBytes;
+  const storedBytes = bounds.maxBytes;
   try {
-    const body = await readJsonBody(call, { bytes: maxBodyBytes, setting, kept });
+    const body = await readJsonBody(call, { bytes: maxBodyBytes, setting, storedBytes });
     return body instanceof Uint8Array ? body : tooManyBytes(body.droppedBytes, bounds);
   } catch (error) {
     if (error instanceof ApiProblem && error.status === 413)

@@ -41,7 +41,7 @@ export function admitted(
   { gate, tracer, timing }: AdmissionOptions,
 ): HttpAsker | CallerRejection {
   const caller = gate?.admit(connectionOf(request), authorizationOf(request));
-  if (caller?.refused !== undefined) return caller;
+  if (caller?.rejected !== undefined) return caller;
   if (timing !== undefined) {
     const startMs = timing.nowMs();
     response.once('finish', () => timing.record(timing.nowMs() - startMs));

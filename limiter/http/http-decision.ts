@@ -2,7 +2,7 @@
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
-import { meantBy } from '../../rules/rule-error.ts';
+import { similarName } from '../../rules/rule-error.ts';
 import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
@@ -129,7 +129,7 @@ function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
 /** The message names only other domains that the caller may use. */
 function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
   const usable = domains.filter((one) => caller === undefined || caller.hasDomain(one));
-  const meant = meantBy(domain, usable);
+  const meant = similarName(domain, usable);
   const hint = meant === undefined ? '' : `; did you mean ${shown(meant)}?`;
   return { code: GrpcCode.NOT_FOUND, message: `there are no rules for the domain ${shown(domain)}${hint}` };
 }

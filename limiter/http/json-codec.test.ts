@@ -16,7 +16,7 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function accepted(text: string): RateLimitRequest {
   const got = requestFromJson(bytes(text), limits);
-  if ('refusal' in got) return expect.fail(got.refusal);
+  if ('rejection' in got) return expect.fail(got.rejection);
   return fromBinary(RateLimitRequestSchema, got.wire);
 }
 

@@ -37,7 +37,7 @@ async function warm(): Promise<void> {
   for (let round = 0; round < warmingRounds; round += 1) {
     await nextTurn();
     const read = requestFromJson(request, defaultRequestLimits);
-    if ('refusal' in read) throw new Error(read.refusal);
+    if ('rejection' in read) throw new Error(read.rejection);
     await nextTurn();
     responseToJson(response);
   }
@@ -73,7 +73,7 @@ function commonMessages(): { request: Uint8Array; response: Uint8Array } {
 export function requestFromJson(
   body: Uint8Array,
   limits: RequestLimits,
-): { wire: Uint8Array; leftOut: OmittedParts | undefined } | { refusal: string } {
+): { wire: Uint8Array; leftOut: OmittedParts | undefined } | { rejection: string } {
   try {
     const { json, descriptors, entries } = boundedJson(body, limits);
     const text = utf8.decode(json).replace(longHitsAddend, '$1"$2"');
@@ -85,7 +85,7 @@ export function requestFromJson(
     );
     return { wire, leftOut: { descriptors, crowded: new Map(crowded), maxEntries: limits.maxEntries } };
   } catch (error) {
-    return { refusal: (error as Error).message };
+    return { rejection: (error as Error).message };
   }
 }
 

@@ -35,14 +35,14 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   const { request, response, memory } = call;
   const { bounds, maxBodyBytes } = options;
   const asker = admitted(call, '/json', options);
-  if ('refused' in asker) {
+  if ('rejected' in asker) {
     const answer = asker.asOverLimit && options.shouldRateLimit.overLimit?.();
     if (answer !== undefined) return sendExcess(call, answer);
-    await rejectAtOnce(call, rejectionOf(request, response, asker.refused), maxBodyBytes);
+    await rejectAtOnce(call, rejectionOf(request, response, asker.rejected), maxBodyBytes);
     return;
   }
-  const keptBytes = bounds.maxBytes;
-  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, memory });
+  const storedBytes = bounds.maxBytes;
+  const body = await readBody(request, { maxBytes: maxBodyBytes, storedBytes, memory });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
     await answerTooLong(call, options);
@@ -67,8 +67,8 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   const { requestFromJson, responseToJson } = await loadJsonCodec();
   await new Promise<void>((due) => memory.whenDue(body.bytes.length, due));
   const parsed = requestFromJson(body.bytes, bounds);
-  if ('refusal' in parsed) {
-    sendError(response, 400, 'Bad Request', parsed.refusal);
+  if ('rejection' in parsed) {
+    sendError(response, 400, 'Bad Request', parsed.rejection);
     return;
   }
   const outcome = await ask(options.shouldRateLimit, parsed, asker);
@@ -154,8 +154,8 @@ async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEnd
 }
 
 function sendFailure(request: IncomingMessage, response: ServerResponse, status: GrpcStatus): void {
-  const refusal = rejectionOf(request, response, status);
-  sendError(response, refusal.status, refusal.text, refusal.detail);
+  const rejection = rejectionOf(request, response, status);
+  sendError(response, rejection.status, rejection.text, rejection.detail);
 }
 
 interface JsonErrorReply {

@@ -105,7 +105,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
       maxConnections: 100,
       connectionMemory: options.connectionMemory,
       changed: () => {},
-      refused: (reason) => refused.push(reason),
+      rejected: (reason) => refused.push(reason),
     },
     onJsonRequest: () => {},
     onApiRequest: () => {},
@@ -468,9 +468,9 @@ describe('callers that have to say who they are', () => {
     admit: (_connection, authorization) => {
       shown.push(authorization);
       if (authorization === 'good')
-        return { refused: undefined, name: 'a', refusal: () => undefined, hasDomain: () => true };
+        return { rejected: undefined, name: 'a', rejection: () => undefined, hasDomain: () => true };
       const place = Number(authorization) || 0;
-      return { refused: { code: codes[place]!, message: messages[place]! } };
+      return { rejected: { code: codes[place]!, message: messages[place]! } };
     },
   };
   const head = (authorization: string, rest = ''): string =>

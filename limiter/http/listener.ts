@@ -52,7 +52,7 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckEndpointO
 export interface CheckedHosts {
   readonly own: OwnHosts;
   /** Called when a request was rejected because of its Host header. */
-  refused(refused: { peer: string; problem: string }): void;
+  rejected(rejected: { peer: string; problem: string }): void;
 }
 
 /** With authorities (`clientCaFile`), callers of /json must present a certificate of one of them. */
@@ -69,7 +69,7 @@ export type HttpTlsRejection = 'tls_handshake' | 'tls_client_certificate';
 
 export interface HttpTlsListener extends CertificateListener {
   /** Called when a handshake failed, or a request of /json had no valid certificate. */
-  refused(refused: { reason: HttpTlsRejection; peer: string; problem: string }): void;
+  rejected(rejected: { reason: HttpTlsRejection; peer: string; problem: string }): void;
 }
 
 export class ApiListener implements HttpListener {
@@ -136,7 +136,7 @@ export class ApiListener implements HttpListener {
     this.#endWatch = close;
     return {
       tls: first,
-      onHandshakeFailed: (peer, problem) => listener.refused({ reason: 'tls_handshake', peer, problem }),
+      onHandshakeFailed: (peer, problem) => listener.rejected({ reason: 'tls_handshake', peer, problem }),
     };
   }
 
@@ -147,8 +147,8 @@ export class ApiListener implements HttpListener {
       const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
       if (detail === undefined) await answerJson(call, this.#options);
       else {
-        const refusal = { status: 403, text: 'Forbidden', detail };
-        await rejectAtOnce(call, refusal, this.#options.maxBodyBytes);
+        const rejection = { status: 403, text: 'Forbidden', detail };
+        await rejectAtOnce(call, rejection, this.#options.maxBodyBytes);
       }
     } else if (isApiPath(target.path)) await this.#answerApi(call);
     else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
@@ -180,13 +180,13 @@ export class ApiListener implements HttpListener {
     const route = place === undefined ? undefined : this.#routes.get(place);
     // Spans have the name of a known route, not the path of the request.
     const asker = admitted(call, place ?? '/v1', this.#options);
-    if ('refused' in asker) {
-      const { refused, asOverLimit: caller } = asker;
-      if (caller === undefined || route?.answerExcess === undefined) throw problemOf(refused);
-      return route.answerExcess(call, caller, refused.message);
+    if ('rejected' in asker) {
+      const { rejected, asOverLimit: caller } = asker;
+      if (caller === undefined || route?.answerExcess === undefined) throw problemOf(rejected);
+      return route.answerExcess(call, caller, rejected.message);
     }
-    const refusal = asker.caller?.refusal(undefined, route?.right ?? Right.ASK);
-    if (refusal !== undefined) throw problemOf(refusal);
+    const rejection = asker.caller?.rejection(undefined, route?.right ?? Right.ASK);
+    if (rejection !== undefined) throw problemOf(rejection);
     if (route !== undefined) {
       if (route.takes !== undefined) checkQuestion(call, route.takes.method, route.takes.parameters);
       return route.answer(call, asker);
@@ -213,7 +213,7 @@ export class ApiListener implements HttpListener {
   #hostProblem({ headers, socket }: IncomingMessage): string | undefined {
     const { hosts } = this.#options;
     const problem = hosts && hostProblem(headers.host, hosts.own);
-    if (problem !== undefined) hosts?.refused({ peer: peerName(socket) ?? 'unknown', problem });
+    if (problem !== undefined) hosts?.rejected({ peer: peerName(socket) ?? 'unknown', problem });
     return problem;
   }
 
@@ -230,7 +230,7 @@ export class ApiListener implements HttpListener {
       certificate === undefined
         ? 'the caller has no certificate of a trusted authority'
         : `the caller's certificate does not contain ${clientName}`;
-    tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
+    tls.listener.rejected({ reason: 'tls_client_certificate', peer, problem });
     return problem;
   }
 }

@@ -321,7 +321,7 @@ export class RequestReader {
   #request(id: number, fields: HeaderFields | undefined, endStream: boolean): void {
     const { streams, writer, limits } = this.#context;
     if (streams.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
-      this.#refuse(id);
+      this.#reject(id);
       return;
     }
     if (fields === undefined) {
@@ -347,7 +347,7 @@ export class RequestReader {
   }
 
   /** Rejects a stream. Too many streams are not a fault of the peer before it has acknowledged the allowed number. */
-  #refuse(id: number): void {
+  #reject(id: number): void {
     const { settingsAcknowledged, writer, limits } = this.#context;
     if (settingsAcknowledged || writer.queuedBytes > limits.pauseQueuedBytes) {
       this.#context.spendProvocation();
@@ -358,7 +358,7 @@ export class RequestReader {
   /** Answers a request whose fields are too large. RFC 6585, section 5. */
   #answerTooLarge(id: number, endStream: boolean): void {
     this.#context.spendProvocation();
-    this.#context.writer.refuse(id, tooLarge);
+    this.#context.writer.reject(id, tooLarge);
     if (!endStream) writeResetStream(this.#context.output, id, ErrorCode.NO_ERROR);
     this.#context.streams.closed.add(id, endStream ? ClosedBy.END : ClosedBy.SERVER_RESET);
   }

@@ -212,7 +212,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   /** Sends a response without a body to a request that has no stream. */
-  refuse(streamId: number, fields: HeaderFields): void {
+  reject(streamId: number, fields: HeaderFields): void {
     this.#writeBlock(streamId, fields, Flag.END_STREAM);
   }
 

@@ -208,7 +208,7 @@ describe('Reserve', () => {
 
     it('reports count what is within them, and say then that not all was', () => {
       const asked: unknown[] = [];
-      budgets.settle = (question, _asker, done) => {
+      budgets.commit = (question, _asker, done) => {
         asked.push([question.descriptors.length, question.leftOut?.crowded.get(0)?.entries]);
         if (question.leftOut !== undefined) done({ failure: 'invalid', message: 'why', tooLarge: error });
         else done({ outcome: 'settled', charged: 1, amount: 0, scopes: [] });
@@ -398,18 +398,18 @@ describe('beyond the rate of its caller', () => {
 });
 
 it('asks for the rights of each method', () => {
-  const caller = { refused: undefined, name: 'a', hasDomain: () => true };
-  const refusal = (_: string | undefined, rights: number) => void needed.push(rights);
+  const caller = { rejected: undefined, name: 'a', hasDomain: () => true };
+  const rejection = (_: string | undefined, rights: number) => void needed.push(rights);
   const limit = create(RateLimitDescriptor_RateLimitOverrideSchema, { requestsPerUnit: 5, unit: 1 });
   const bytes = toBinary(
     RateLimitRequestSchema,
     create(RateLimitRequestSchema, { domain, descriptors: [{ ...descriptors[0]!, limit }] }),
   );
   for (const method of ['CheckRateLimit', 'Report', 'Reserve', 'Commit'])
-    call(method, bytes, { caller: { ...caller, refusal } });
+    call(method, bytes, { caller: { ...caller, rejection } });
   expect(needed).toEqual(
     [Right.ASK, Right.ASK, Right.RESERVE, Right.RESERVE].map((one) => one | Right.OVERRIDE),
   );
   const status = { code: GrpcCode.PERMISSION_DENIED, message: 'no' };
-  expect(call('Reserve', bytes, { caller: { ...caller, refusal: () => status } }).status).toEqual(status);
+  expect(call('Reserve', bytes, { caller: { ...caller, rejection: () => status } }).status).toEqual(status);
 });

@@ -30,7 +30,7 @@ import {
   isAllowed,
   type RequestReading,
   readRequest,
-  refuse,
+  reject,
   rejectSized,
 } from '../service/should-rate-limit.ts';
 
@@ -86,7 +86,7 @@ export function createKuadrantMethods(options: KuadrantOptions): Map<string, Una
       const { bounds } = options;
       const longest: LongestRequest = {
         maxBytes: bounds.maxBytes,
-        refuse: (bytes, origin) => rejectLonger(tooManyBytes(bytes, bounds), origin, options),
+        reject: (bytes, origin) => rejectLonger(tooManyBytes(bytes, bounds), origin, options),
       };
       const handler = Object.assign(
         (bytes: Uint8Array, reply: UnaryReply): void => handle(bytes, reply, options),
@@ -142,7 +142,7 @@ function report(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
     request = decodeRateLimitRequest(bytes, options.bounds);
   } catch (error) {
     if (error instanceof RequestTooLarge) endReport(reply, error, undefined, options);
-    else refuse(error, reply, options);
+    else reject(error, reply, options);
     return;
   }
   if (!isAllowed(request, reply, Right.ASK, options)) return;
@@ -157,7 +157,7 @@ function report(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
   let tooLarge = leftOut && leftOut.descriptors > 0 ? tooManyDescriptors(request, leftOut) : undefined;
   let failed: BudgetFailure | undefined;
   for (const part of parts) {
-    options.budgets.settle({ ...part, id: '', unknown: 'charge' }, reply, (answer) => {
+    options.budgets.commit({ ...part, id: '', unknown: 'charge' }, reply, (answer) => {
       open -= 1;
       if ('failure' in answer && answer.tooLarge) tooLarge ??= answer.tooLarge;
       else if ('failure' in answer && answer.failure !== 'no-domain') failed = answer;
@@ -240,7 +240,7 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
     reply.fail(problem);
     return;
   }
-  options.budgets.settle({ ...questionOf(request), id, actual, unknown: 'charge' }, reply, (answer) => {
+  options.budgets.commit({ ...questionOf(request), id, actual, unknown: 'charge' }, reply, (answer) => {
     if (!('failure' in answer)) {
       const { outcome } = answer;
       // A repeated commit gets the same answer.
@@ -299,7 +299,7 @@ function readOwn(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
       sharedEnd = reader.position;
     }
   } catch (error) {
-    refuse(error, reply, options);
+    reject(error, reply, options);
     return undefined;
   } finally {
     reader.reset();

@@ -232,9 +232,9 @@ export function redisStaysAway(log: Logger, url: string, reason: string): void {
 /** Logged at most once a minute for each kind of error. `further` errors of the same kind were not logged. */
 export function redisRejects(
   log: Logger,
-  refusal: { url: string; reply: string; hint: string | undefined; further: number },
+  rejection: { url: string; reply: string; hint: string | undefined; further: number },
 ): void {
-  log.warn('Redis answered with an error', refusal);
+  log.warn('Redis answered with an error', rejection);
 }
 
 export function redisConnectionBack(log: Logger, url: string): void {
@@ -372,9 +372,9 @@ export function workerReady(log: Logger, worker: number): void {
  */
 export function requestTooLarge(
   log: Logger,
-  refusal: { listener?: string; peer?: string; reason: string; times: number },
+  rejection: { listener?: string; peer?: string; reason: string; times: number },
 ): void {
-  log.warn('A request exceeds a bound', refusal);
+  log.warn('A request exceeds a bound', rejection);
 }
 
 /** A defect of this program. The call was answered with an error. */
@@ -410,9 +410,9 @@ export function adminChange(
 /** Logged at most once a minute for each kind of rejection. `times` counts those since the last line, including this one. */
 export function adminRejected(
   log: Logger,
-  refused: { peer: string; counter: string; reason: string; times: number },
+  rejected: { peer: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('Rejected a request to the debug listener', refused);
+  log.warn('Rejected a request to the debug listener', rejected);
 }
 
 export function debugTokenRotated(log: Logger): void {

@@ -38,7 +38,7 @@ export function redisLines({
   let isLost = false;
   const lostNodes = new Set<string>();
   const reported = new Set<string>();
-  const refusals = new LogThrottle<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
+  const rejections = new LogThrottle<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
     redisRejects(log, { url, reply, hint: rejectionHint(kind, { prefix, isCluster }), further: times - 1 }),
   );
   const forgetReasons = (): void => {
@@ -67,7 +67,7 @@ export function redisLines({
     // Proxies use their own messages, of which there may be many.
     onRejection: (code: string, reply: string): void => {
       const kind = /^[A-Z]{2,20}$/.test(code) ? code : 'ERR';
-      refusals.note({ kind, reply }, kind);
+      rejections.note({ kind, reply }, kind);
     },
   };
 }

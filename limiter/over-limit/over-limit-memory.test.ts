@@ -76,7 +76,7 @@ describe('the memory of refusals', () => {
     const hit = hitOf('k', { unit: Unit.MONTH, calendar, hitsUnit: 'bytes', requestsPerUnit });
     memory.note(hit, entries('a'), requestsPerUnit, {});
     const block = { id: 'b', effect: { kind: 'block' } };
-    memory.note({ ...hit, counter: { ...hit.counter, refusal: 0, override: block } }, entries('b'), 1, {});
+    memory.note({ ...hit, counter: { ...hit.counter, rejection: 0, override: block } }, entries('b'), 1, {});
     const window = { unit: 'month', multiplier: 1, seconds: null, calendar };
     const [blocked, first] = memory.find(all).rows.map((row) => overLimitJson(row, 'limiter-1'));
     expect(first).toMatchObject({ hitsUnit: 'bytes', limit: requestsPerUnit, used: requestsPerUnit, window });

@@ -14,7 +14,7 @@ export interface OverLimitHit {
     readonly limit: Limit;
     readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
     readonly key: string;
-    refusal: number;
+    rejection: number;
   };
   /** The end of the window. 0 if the counter has no window that ends. */
   readonly windowEndSeconds: number;
@@ -104,7 +104,7 @@ const noFields: readonly string[] = [];
 const traceForm = /^[0-9a-f]{2}-([0-9a-f]{32})-/;
 
 export class OverLimitMemory {
-  readonly #kept: number;
+  readonly #capacity: number;
   readonly #clock: { nowMs(): number };
   readonly #maxTextBytes: number;
   /** The serial number of each row, from 1. 0 if the row is empty. */
@@ -134,36 +134,36 @@ export class OverLimitMemory {
   #newSecond = 0;
   #leftOut = 0;
 
-  /** `kept`: the number of rows, at least 1. `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
-  constructor(kept: number, clock: { nowMs(): number }, maxTextBytes = defaultTextBytes) {
+  /** `capacity`: the number of rows, at least 1. `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
+  constructor(capacity: number, clock: { nowMs(): number }, maxTextBytes = defaultTextBytes) {
     this.#maxTextBytes = maxTextBytes;
-    this.#kept = kept;
+    this.#capacity = capacity;
     this.#clock = clock;
-    this.#serials = new Float64Array(kept);
-    this.#seconds = new Uint32Array(kept);
-    this.#counts = new Uint32Array(kept);
-    this.#used = new Float64Array(kept);
-    this.#limits = new Float64Array(kept);
-    this.#windows = new Uint32Array(kept);
-    this.#versions = new Uint32Array(kept);
-    this.#domains = new Uint32Array(kept);
-    this.#lengths = new Uint16Array(kept);
-    this.#requestIds = new Array<string | undefined>(kept).fill(undefined);
-    this.#traceParents = new Array<string | undefined>(kept).fill(undefined);
+    this.#serials = new Float64Array(capacity);
+    this.#seconds = new Uint32Array(capacity);
+    this.#counts = new Uint32Array(capacity);
+    this.#used = new Float64Array(capacity);
+    this.#limits = new Float64Array(capacity);
+    this.#windows = new Uint32Array(capacity);
+    this.#versions = new Uint32Array(capacity);
+    this.#domains = new Uint32Array(capacity);
+    this.#lengths = new Uint16Array(capacity);
+    this.#requestIds = new Array<string | undefined>(capacity).fill(undefined);
+    this.#traceParents = new Array<string | undefined>(capacity).fill(undefined);
     // Rows that were never written occupy no physical memory.
-    this.#texts = Buffer.alloc(kept * textBytes);
+    this.#texts = Buffer.alloc(capacity * textBytes);
   }
 
   /** The number of stored rows. */
   get size(): number {
-    return Math.min(this.#last, this.#kept);
+    return Math.min(this.#last, this.#capacity);
   }
 
   /** The maximum memory that it takes. */
   get bytes(): number {
     const arrays = [this.#serials, this.#seconds, this.#counts, this.#used, this.#limits, this.#windows];
     const more = [this.#versions, this.#domains, this.#lengths, this.#texts];
-    return [...arrays, ...more].reduce((sum, { byteLength }) => sum + byteLength, this.#kept * idBytes);
+    return [...arrays, ...more].reduce((sum, { byteLength }) => sum + byteLength, this.#capacity * idBytes);
   }
 
   /** The number of rejections without a row, because their second had too many new rows. */
@@ -181,8 +181,8 @@ export class OverLimitMemory {
   note(hit: OverLimitHit, entries: readonly Entry[], used: number, { fields }: OverLimitCaller): void {
     const { counter: plan } = hit;
     const second = this.#secondOf(hit);
-    const row = (plan.refusal - 1) % this.#kept;
-    if (plan.refusal !== 0 && this.#serials[row] === plan.refusal && this.#seconds[row] === second) {
+    const row = (plan.rejection - 1) % this.#capacity;
+    if (plan.rejection !== 0 && this.#serials[row] === plan.rejection && this.#seconds[row] === second) {
       this.#counts[row]!++;
       this.#used[row] = used;
       if (fields !== undefined) this.#keepIds(row, fields);
@@ -209,14 +209,14 @@ export class OverLimitMemory {
       this.#newSecond = second;
       this.#newIn = 0;
     }
-    if (++this.#newIn > Math.max(fewestNew, this.#kept / newPart)) {
+    if (++this.#newIn > Math.max(fewestNew, this.#capacity / newPart)) {
       this.#leftOut++;
       return;
     }
     const { limit } = plan;
     const serial = ++this.#last;
-    const row = (serial - 1) % this.#kept;
-    plan.refusal = serial;
+    const row = (serial - 1) % this.#capacity;
+    plan.rejection = serial;
     if (this.#serials[row] !== 0) this.#leaveDomain(this.#domains[row]!);
     this.#domains[row] = this.#enterDomain(plan.rule.domain);
     this.#serials[row] = serial;
@@ -268,13 +268,13 @@ export class OverLimitMemory {
     const asked = question.domain === undefined ? ids : this.#idsOf([question.domain]);
     const wanted = asked.intersection(ids);
     for (let serial = this.#last; serial > this.#last - this.size && wanted.size > 0; serial--) {
-      const row = (serial - 1) % this.#kept;
-      const refusal = wanted.has(this.#domains[row]!) ? this.#refusal(row, question) : undefined;
-      if (refusal !== undefined) rows.push(refusal);
+      const row = (serial - 1) % this.#capacity;
+      const rejection = wanted.has(this.#domains[row]!) ? this.#rejection(row, question) : undefined;
+      if (rejection !== undefined) rows.push(rejection);
       if (rows.length === question.limit) break;
     }
-    const kept = [...ids].reduce((sum, id) => sum + this.#domainRows.get(id)!.rows, 0);
-    return { rows, kept, since: this.#oldestOf(ids), domains: [...this.#domainIds.keys()] };
+    const stored = [...ids].reduce((sum, id) => sum + this.#domainRows.get(id)!.rows, 0);
+    return { rows, kept: stored, since: this.#oldestOf(ids), domains: [...this.#domainIds.keys()] };
   }
 
   #idsOf(names: Iterable<string>): Set<number> {
@@ -284,11 +284,11 @@ export class OverLimitMemory {
   #oldestOf(ids: ReadonlySet<number>): number | undefined {
     if (ids.size === 0) return undefined;
     let serial = this.#last - this.size;
-    while (!ids.has(this.#domains[serial % this.#kept]!)) serial++;
-    return this.#seconds[serial % this.#kept]!;
+    while (!ids.has(this.#domains[serial % this.#capacity]!)) serial++;
+    return this.#seconds[serial % this.#capacity]!;
   }
 
-  #refusal(row: number, question: OverLimitQuery): OverLimitRow | undefined {
+  #rejection(row: number, question: OverLimitQuery): OverLimitRow | undefined {
     const second = this.#seconds[row]!;
     const { entries, requestId, since = 0, until = Number.POSITIVE_INFINITY } = question;
     if (second < since || second > until) return undefined;
@@ -345,9 +345,9 @@ type RowTexts = [
 ];
 
 /** A longer value is stored as its beginning and a fingerprint, in the same form as in `/top`. Searches use this form, too. */
-function isSame(asked: Entry, kept: Entry): boolean {
-  if (asked.key !== kept.key) return false;
-  return asked.value === kept.value || boundedText(asked.value, longestValue) === kept.value;
+function isSame(asked: Entry, stored: Entry): boolean {
+  if (asked.key !== stored.key) return false;
+  return asked.value === stored.value || boundedText(asked.value, longestValue) === stored.value;
 }
 
 /** The maximum length in characters, as `boundedText` cuts. */
@@ -377,8 +377,8 @@ function rowText({ rule, limit, override, key }: OverLimitHit['counter'], entrie
 }
 
 /** Returns a row with the field names of the admin API. */
-export function overLimitJson(refusal: OverLimitRow, limiter: string): Record<string, unknown> {
-  const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
+export function overLimitJson(rejection: OverLimitRow, limiter: string): Record<string, unknown> {
+  const { second, unit, unitMultiplier, algorithm, more, ...same } = rejection;
   const { calendar, ...others } = more;
   return {
     at: new Date(second * 1000).toISOString(),

@@ -18,7 +18,7 @@ export interface OverrideFilesOptions {
   maxSeconds: number;
   use(overrides: readonly Override[]): void;
   loaded(overrides: number, isRecovered: boolean): void;
-  refused(problems: readonly string[], total: number): void;
+  rejected(problems: readonly string[], total: number): void;
   clock: Clock;
   timers: Timers;
 }
@@ -90,7 +90,7 @@ export class OverrideFiles {
   }
 
   #load(): void {
-    const { clock, maxSeconds, use, loaded, refused } = this.#options;
+    const { clock, maxSeconds, use, loaded, rejected } = this.#options;
     this.#read = this.#seen;
     const listing = this.#list();
     const { files, errors } = readFiles(listing.files, maxBytes);
@@ -103,7 +103,7 @@ export class OverrideFiles {
     }
     if (problems.length > 0) {
       this.#wasLastRejected = true;
-      refused(problems.slice(0, shownProblems).map(formatRuleError), problems.length);
+      rejected(problems.slice(0, shownProblems).map(formatRuleError), problems.length);
       return;
     }
     use(overrides);

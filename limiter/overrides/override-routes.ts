@@ -25,7 +25,7 @@ import type { StoredOverrides } from './stored-overrides.ts';
 
 export interface OverrideParts {
   storeAdmin: StoreAdmin;
-  kept: StoredOverrides;
+  stored: StoredOverrides;
   inForce: OverridesInForce;
   rules(): OverriddenRules | undefined;
   settings: PlanSettings;
@@ -99,16 +99,16 @@ function* listLines(
 
 async function create(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   const override = readBody(parts, call);
-  const { kept, inForce } = parts;
+  const { stored, inForce } = parts;
   if (flagOf(call.query, 'dryRun')) return { body: jsonOf(parts, override) };
-  const there = await kept.at(override);
+  const there = await stored.at(override);
   if (there !== undefined && override.effect.kind === 'grant') return once(parts, override, there.override);
   const holder =
     inForce.holderOf(override) ?? (hasEnded(parts, there?.override) ? undefined : there?.override);
   if (holder !== undefined) throw conflict(parts, holder);
   checkRoom(parts, override);
-  if (!(await kept.put(override, there === undefined ? 'absent' : { is: there.text }))) {
-    const other = await kept.at(override);
+  if (!(await stored.put(override, there === undefined ? 'absent' : { is: there.text }))) {
+    const other = await stored.at(override);
     if (other === undefined)
       throw new ApiProblem(409, 'another client changed an override of the same match: try again');
     if (override.effect.kind === 'grant') return once(parts, override, other.override);
@@ -136,9 +136,9 @@ async function replace(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> 
     throw new ApiProblem(400, 'use POST for a grant: it cannot replace anything');
   const holder = parts.inForce.holderOf(override);
   if (holder !== undefined && holder.source !== 'api') throw conflict(parts, holder);
-  const there = await parts.kept.at(override);
+  const there = await parts.stored.at(override);
   if (there === undefined) checkRoom(parts, override);
-  await parts.kept.put(override, 'always');
+  await parts.stored.put(override, 'always');
   const before =
     hasEnded(parts, there?.override) || there === undefined ? '' : effectWords(there.override.effect);
   return { body: reported(parts, call, override, before) };
@@ -151,7 +151,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   const entries = query.getAll('entry').map(entryOf);
   if (id === undefined && (domain === undefined || entries.length === 0))
     throw new ApiProblem(400, 'expected ?id=<id>, or ?domain=<domain>&entry=<key=value>');
-  await parts.kept.read();
+  await parts.stored.read();
   const found = parts.inForce.all().filter((one) => {
     if (hasEnded(parts, one) || (id !== undefined && one.id !== id)) return false;
     // An id must not reveal the overrides of other callers.
@@ -166,7 +166,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
   if (kept.length === 0 && found.length > 0) throw conflict(parts, found[0]!);
   if (kept.length === 0) throw new ApiProblem(404, absenceText(parts, { id, domain, entries }));
   const texts = new Map(kept.map((one) => [one, jsonOf(parts, one)]));
-  const gone = new Set(await parts.kept.remove(kept));
+  const gone = new Set(await parts.stored.remove(kept));
   if (gone.size === 0)
     throw new ApiProblem(
       409,
@@ -202,7 +202,7 @@ function absenceText(
 }
 
 function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
-  const { clock, maxSeconds, rules, settings, kept, storeAdmin } = parts;
+  const { clock, maxSeconds, rules, settings, stored, storeAdmin } = parts;
   if (storeAdmin.kind === 'memcache')
     throw new ApiProblem(
       501,
@@ -226,7 +226,7 @@ function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
     throw new ApiProblem(400, `the override is not valid: ${texts.join('; ')}`, { problems: texts });
   }
   checkDomain(actor, override.domain, 'admin');
-  const other = kept.all.find(({ id }) => id === override.id);
+  const other = stored.all.find(({ id }) => id === override.id);
   if (other !== undefined && overridePlace(other) !== overridePlace(override))
     throw new ApiProblem(
       409,
@@ -248,9 +248,9 @@ function mayKnow(actor: ApiCall['actor'], { domain }: Override): boolean {
   return actor.mayRead(domain) || actor.mayChange(domain);
 }
 
-function checkRoom({ kept, max, clock }: OverrideParts, override: Override): void {
+function checkRoom({ stored, max, clock }: OverrideParts, override: Override): void {
   const nowMs = clock.nowMs();
-  const living = kept.all.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
+  const living = stored.all.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
   if (living < max) return;
   throw new ApiProblem(
     429,

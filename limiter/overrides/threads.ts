@@ -35,7 +35,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     publish: (overrides) => threads.publish('use', overrides),
     ...{ rules, clock, timers },
   });
-  const kept = new StoredOverrides({
+  const stored = new StoredOverrides({
     storeAdmin,
     use: async (overrides, when) =>
       when === 'now' ? inForce.use('api', overrides) : inForce.useSoon('api', overrides),
@@ -50,7 +50,7 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     maxSeconds: settings.overridesMaxSeconds,
     use: (overrides) => void inForce.use('file', overrides),
     loaded: (overrides, isRecovered) => lines.overridesLoaded(log, { overrides }, isRecovered),
-    refused: (problems, total) => lines.overridesRejected(log, { problems, total }),
+    rejected: (problems, total) => lines.overridesRejected(log, { problems, total }),
     clock,
     timers,
   });
@@ -71,17 +71,17 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     },
     routes: (report) =>
       overrideRoutes({
-        ...{ storeAdmin, kept, inForce, rules, clock, report },
+        ...{ storeAdmin, stored, inForce, rules, clock, report },
         settings: counting,
         max: settings.overridesMax,
         maxSeconds: settings.overridesMaxSeconds,
       }),
     // The overrides are in force from the first decision on.
     start: async () => files.start(),
-    storeAnswers: () => kept.start(),
+    storeAnswers: () => stored.start(),
     close: () => {
       files.close();
-      kept.close();
+      stored.close();
       inForce.close();
     },
   };

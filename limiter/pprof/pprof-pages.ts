@@ -65,19 +65,19 @@ export class PprofPages implements DebugPages {
     else if (page === 'profile') await this.#answerCpu(response, query);
     else if (page === 'heap') await this.#answerHeap(response, query);
     else if (page === 'trace') {
-      refuse(response, 404, 'Unknown profile: traces are of the Go runtime; see /debug/pprof/profile');
-    } else refuse(response, 404, 'Unknown profile');
+      reject(response, 404, 'Unknown profile: traces are of the Go runtime; see /debug/pprof/profile');
+    } else reject(response, 404, 'Unknown profile');
   }
 
   async #answerCpu(response: ServerResponse, query: URLSearchParams): Promise<void> {
     const asked = query.get('seconds');
     const seconds = asked === null ? defaultSeconds : Number(asked);
     if (asked === '' || !Number.isInteger(seconds) || seconds < 1 || seconds > maxSeconds) {
-      refuse(response, 400, `seconds must be a whole number from 1 to ${maxSeconds}, not "${asked}"`);
+      reject(response, 400, `seconds must be a whole number from 1 to ${maxSeconds}, not "${asked}"`);
     } else if (query.has('worker')) {
       await this.#answerOfWorker(response, query, { seconds });
     } else if (this.#cpu.busy) {
-      refuse(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
+      reject(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
     } else {
       const gone = new Promise<void>((resolve) => response.once('close', resolve));
       const profile = await this.#cpu.profile(seconds, Promise.race([gone, this.#ended]));
@@ -87,7 +87,7 @@ export class PprofPages implements DebugPages {
 
   async #answerHeap(response: ServerResponse, query: URLSearchParams): Promise<void> {
     if (query.has('seconds')) {
-      refuse(response, 400, 'the heap profile has no duration: ask without seconds');
+      reject(response, 400, 'the heap profile has no duration: ask without seconds');
       return;
     }
     const collect = query.get('gc') === '1';
@@ -103,18 +103,18 @@ export class PprofPages implements DebugPages {
     const workers = this.#workers;
     const number = Number(query.get('worker'));
     if (!Number.isInteger(number) || number < 1 || number > workers.count) {
-      refuse(response, 404, `there is no worker "${query.get('worker')}"`);
+      reject(response, 404, `there is no worker "${query.get('worker')}"`);
       return;
     }
     const isCpu = 'seconds' in question;
     if (isCpu && this.#busyWorkers.has(number)) {
-      refuse(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
+      reject(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
       return;
     }
     const profile = await (isCpu
       ? this.#cpuOfWorker(number, question)
       : workers.askOne(number, 'heap', question));
-    if (profile === undefined) refuse(response, 503, `worker ${number} does not answer`);
+    if (profile === undefined) reject(response, 503, `worker ${number} does not answer`);
     else sendProfile(response, isCpu ? 'profile' : 'heap', profile);
   }
 
@@ -129,7 +129,7 @@ export class PprofPages implements DebugPages {
 }
 
 /** Answers with an error, and with the header that lets `go tool pprof` show the text. */
-function refuse(response: ServerResponse, status: number, text: string): void {
+function reject(response: ServerResponse, status: number, text: string): void {
   response.setHeader('X-Go-Pprof', '1');
   sendError(response, status, text);
 }

@@ -436,7 +436,7 @@ describe('bounds', () => {
     // An id counts 208 bytes, and a caller has half of all bytes.
     ['bytes', { idBytes: 832 }],
   ])('deny the buckets beyond them: %s', async (bound, bounds) => {
-    const caller = { name: 'edge', refused: undefined, refusal: () => undefined, hasDomain: () => true };
+    const caller = { name: 'edge', rejected: undefined, rejection: () => undefined, hasDomain: () => true };
     const service = serve([perMinute('a')], { bounds });
     const client = new Client(service, caller);
     expect(await client.report({ 'a=1': [0, 1], 'a=2': [0, 1] })).toEqual([]);
@@ -637,8 +637,8 @@ describe('streams', () => {
     const foreign = { code: 7, message: 'not yours' } as const;
     const caller = {
       name: 'edge',
-      refused: undefined,
-      refusal: (domain: string | undefined) => (domain === 'd' ? undefined : foreign),
+      rejected: undefined,
+      rejection: (domain: string | undefined) => (domain === 'd' ? undefined : foreign),
       hasDomain: () => true,
     };
     const other = new Client(service, caller);

@@ -68,21 +68,21 @@ export class QuotaService implements StreamHost {
   }
 
   readonly handler: DuplexHandler = (call) => {
-    const refusal = this.#isStopping
+    const rejection = this.#isStopping
       ? status.stopping
       : this.options.plans.hasRules
         ? undefined
         : status.noRules;
-    if (refusal !== undefined) {
+    if (rejection !== undefined) {
       this.options.stats.rejectedStream('unavailable');
-      call.end(refusal);
+      call.end(rejection);
       return deaf;
     }
     const stream = new QuotaStream(call, this);
     if (this.#streams.size >= this.options.bounds.streams) {
       const other = this.#streamToEnd(stream.group);
       if (other !== undefined) this.#streams.remove(other);
-      (other ?? stream).refuse('streams', status.tooManyStreams);
+      (other ?? stream).reject('streams', status.tooManyStreams);
       if (other === undefined) return deaf;
     }
     this.#streams.add(stream);
@@ -119,7 +119,7 @@ export class QuotaService implements StreamHost {
     if (!this.#isTicking) this.#tickInTurns();
     const silentSinceMs = clock.monotonicMs() - silenceMs;
     for (const stream of this.#streams)
-      if (stream.isSilentSince(silentSinceMs)) stream.refuse('silence', status.silent);
+      if (stream.isSilentSince(silentSinceMs)) stream.reject('silence', status.silent);
   }
 
   readonly #tickInTurns = (): void => {
@@ -140,7 +140,7 @@ export class QuotaService implements StreamHost {
     this.#waitingBytes += bytes;
     if (this.#waitingBytes <= maxWaitingBytes || bytes <= 0) return;
     const most = [...this.#streams].reduce((max, one) => (one.waitingBytes > max.waitingBytes ? one : max));
-    most.refuse('reports', status.tooFast);
+    most.reject('reports', status.tooFast);
   }
 
   flushSoon(stream: QuotaStream): void {

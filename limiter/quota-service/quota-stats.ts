@@ -23,7 +23,7 @@ const settingOf: Readonly<Record<BucketBoundName, string>> = {
 };
 
 /** Why the limiter ended a stream. */
-const refusals = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
+const rejections = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
 
 /** Chosen: rules that are counted separately over the life of a process; others share a name. */
 const maxRules = 2_000;
@@ -31,7 +31,7 @@ const maxRules = 2_000;
 export class QuotaStats {
   readonly #registry: StatsRegistry;
   readonly #bounds: Map<BucketBoundName, number>;
-  readonly #refusals: Map<string, number>;
+  readonly #rejections: Map<string, number>;
   readonly #reports: number;
   readonly #abandoned: number;
   readonly #unassignable: number;
@@ -46,7 +46,7 @@ export class QuotaStats {
     const tagged = <Value extends string>(name: string, tag: string, values: readonly Value[]) =>
       new Map(values.map((value) => [value, registry.counter(name, [[tag, value]])]));
     this.#bounds = tagged('ratelimit.quota.denied_buckets', 'bound', bounds);
-    this.#refusals = tagged<string>('ratelimit.quota.refused_streams', 'reason', refusals);
+    this.#rejections = tagged<string>('ratelimit.quota.refused_streams', 'reason', rejections);
     this.#reports = registry.counter('ratelimit.quota.reports');
     this.#abandoned = registry.counter('ratelimit.quota.abandoned');
     this.#unassignable = registry.counter('ratelimit.quota.unassignable');
@@ -80,8 +80,8 @@ export class QuotaStats {
     this.#registry.add(this.#abandoned, 1);
   }
 
-  rejectedStream(reason: (typeof refusals)[number]): void {
-    this.#registry.add(this.#refusals.get(reason)!, 1);
+  rejectedStream(reason: (typeof rejections)[number]): void {
+    this.#registry.add(this.#rejections.get(reason)!, 1);
   }
 
   deniedBuckets(bound: BucketBoundName, client: QuotaClient, buckets: number): void {

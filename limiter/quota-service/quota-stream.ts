@@ -201,7 +201,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
     try {
       return read();
     } catch (error) {
-      this.refuse('message', {
+      this.reject('message', {
         code: GrpcCode.INVALID_ARGUMENT,
         message: `cannot read the reports: ${(error as Error).message}`,
       });
@@ -214,9 +214,9 @@ export class QuotaStream implements MessageListener, TurnTaker {
     return this.#heardMs < sinceMs && (this.#buckets.size > 0 || this.#domain === '');
   }
 
-  refuse(reason: Parameters<QuotaStats['rejectedStream']>[0], refusal: GrpcStatus): void {
+  reject(reason: Parameters<QuotaStats['rejectedStream']>[0], rejection: GrpcStatus): void {
     this.#service.options.stats.rejectedStream(reason);
-    this.#call.end(refusal);
+    this.#call.end(rejection);
   }
 
   /** Stops taking in reports. */
@@ -258,12 +258,12 @@ export class QuotaStream implements MessageListener, TurnTaker {
   #isForDomain(domain: string): boolean {
     if (this.#domain !== '') {
       if (domain === '' || domain === this.#domain) return true;
-      this.refuse('domain', status.otherDomain);
+      this.reject('domain', status.otherDomain);
       return false;
     }
-    const refusal = domain === '' ? status.noDomain : this.#call.caller?.refusal(domain, Right.ASK);
-    if (refusal !== undefined) {
-      this.refuse('domain', refusal);
+    const rejection = domain === '' ? status.noDomain : this.#call.caller?.rejection(domain, Right.ASK);
+    if (rejection !== undefined) {
+      this.reject('domain', rejection);
       return false;
     }
     this.#domain = domain;

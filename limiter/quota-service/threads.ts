@@ -102,4 +102,4 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
 
 /** The caller of hits that a proxy has already decided. */
 const nobody = { abandoned: false };
-const unheard = { answer: () => {}, refuse: () => {} };
+const unheard = { answer: () => {}, reject: () => {} };

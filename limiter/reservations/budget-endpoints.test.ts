@@ -130,7 +130,7 @@ describe('/v1/reserve', () => {
   it('is 429 with who refused, and what to wait for', async () => {
     const budgets = new ScriptedBudgets();
     const headers = [{ key: 'Retry-After', value: '40' }];
-    budgets.reserving = { allowed: false, scopes: [{ ...scope, rule: undefined, refused: true }], headers };
+    budgets.reserving = { allowed: false, scopes: [{ ...scope, rule: undefined, rejected: true }], headers };
     const answer = await post(budgets, '/v1/reserve', { ...about, amount: 600 });
     expect([answer.status, answer.headers['retry-after'], answer.headers['content-type']]).toEqual([
       ...[429, '40', 'application/json'],
@@ -365,9 +365,9 @@ describe('/v1/commit and /v1/release', () => {
     const needed: number[] = [];
     const gate: HttpListenerOptions['gate'] = {
       admit: () => ({
-        refused: undefined,
+        rejected: undefined,
         name: 'a',
-        refusal: (_, rights) => void needed.push(rights),
+        rejection: (_, rights) => void needed.push(rights),
         hasDomain: (domain) => domain !== 'llm',
       }),
     };

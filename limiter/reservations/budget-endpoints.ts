@@ -92,7 +92,7 @@ const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
   mayLeaveOut: true,
   takesAmounts: true,
   read: ({ reservationId: id, actualAmount: actual }, mistakes, { domain }) => ({
-    id: readSettledId(id, domain, mistakes),
+    id: readCommittedId(id, domain, mistakes),
     actual: actual === undefined ? undefined : readWhole('actualAmount', actual, maxAmount, mistakes),
   }),
 };
@@ -100,7 +100,7 @@ const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
 const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
   ...{ members: ['reservationId'], right: Right.RESERVE, mayLeaveOut: true },
   read: ({ reservationId: id }, mistakes, { domain }) => ({
-    id: readSettledId(id, domain, mistakes),
+    id: readCommittedId(id, domain, mistakes),
     actual: 0,
   }),
 };
@@ -123,7 +123,7 @@ async function answerReserve(
     amount: amount ?? null,
     expiresAt: allowed ? new Date(expiresAtMs).toISOString() : null,
     repeated: isRepeated,
-    scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.refused })),
+    scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.rejected })),
     unlimited: unlimited.map(({ descriptor, rule = null }) => ({ descriptor, rule })),
   });
 }
@@ -171,7 +171,7 @@ async function answerSettle(
   const question = about ?? (await recalled({ id, domain, advice }, asker, options.budgets));
   const unknown = about === undefined ? 'report' : 'charge';
   const { outcome, charged, amount, lost, scopes } = await reported<EndReservationAnswer>((done) =>
-    options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
+    options.budgets.commit({ ...question, id, actual, unknown }, callerOf(asker), done),
   );
   if (outcome === 'unknown' && about === undefined) throw noReservation(id, advice);
   sendJson(call.response, 200, {
@@ -202,8 +202,8 @@ async function recalled(
 async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetEndpointOptions): Promise<void> {
   const { response, target } = call;
   const domain = target.query.get('domain') ?? '';
-  const refusal = domain === '' ? undefined : asker.caller?.refusal(domain, Right.READ);
-  if (refusal !== undefined) throw problemOf(refusal);
+  const rejection = domain === '' ? undefined : asker.caller?.rejection(domain, Right.READ);
+  if (rejection !== undefined) throw problemOf(rejection);
   const question = questionOf(statusQuestion(target.query), call, options);
   const answer = await budgetsAnswer(options.budgets, question, callerOf(asker));
   if ('failure' in answer) throw problemOfBudget(answer);
@@ -363,7 +363,7 @@ function readChosenId(value: unknown, mistakes: BodyProblems): string {
   return id;
 }
 
-function readSettledId(value: unknown, domain: unknown, mistakes: BodyProblems): string {
+function readCommittedId(value: unknown, domain: unknown, mistakes: BodyProblems): string {
   const id = readId(value, mistakes);
   if (domain === undefined && typeof id === 'string' && kindOfId(id) === 'chosen')
     mistakes.add('domain', 'is missing: it is required with a reservationId that the caller chose');

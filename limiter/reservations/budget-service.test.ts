@@ -74,7 +74,7 @@ function settle(
   } = {},
 ): EndReservationAnswer {
   const answer = now<EndReservationAnswer | BudgetFailure>((done) =>
-    budgets.settle({ domain: 'd', descriptors, id, actual, unknown, amounts }, asker, done),
+    budgets.commit({ domain: 'd', descriptors, id, actual, unknown, amounts }, asker, done),
   );
   if ('failure' in answer) throw new Error(answer.message);
   return answer;
@@ -98,7 +98,7 @@ function hit({ service }: BudgetLimiter, hitsAddend = 1, key = 'team'): string {
   return now((done) =>
     service.decide({ domain: 'd', descriptors: [descriptor(key)], hitsAddend }, asker, {
       answer: ({ overallCode }) => done(overallCode === Code.OK ? 'OK' : 'OVER'),
-      refuse: (error) => done(String(error)),
+      reject: (error) => done(String(error)),
     }),
   );
 }
@@ -145,7 +145,7 @@ describe('BudgetService', () => {
     const descriptors = [descriptor('team'), descriptor('user')];
     const refused = reserve(limiter, { descriptors });
     expect(refused).toMatchObject({ allowed: false, expiresAtMs: 0 });
-    expect(refused.scopes.map(({ rule: path, limit: { name }, refused: is }) => [path, name, is])).toEqual([
+    expect(refused.scopes.map(({ rule: path, limit: { name }, rejected: is }) => [path, name, is])).toEqual([
       ['d.team', 'daily', false],
       ['d.team', '', false],
       ['d.user', '', true],
@@ -324,7 +324,7 @@ describe('BudgetService', () => {
     const descriptors = [descriptor('one'), descriptor('two')];
     const passed = reserve(quotas, { descriptors });
     expect(passed.allowed).toBe(true);
-    expect(passed.scopes.map(({ refused, used }) => [refused, used])).toEqual([
+    expect(passed.scopes.map(({ rejected: refused, used }) => [refused, used])).toEqual([
       [true, 0],
       [false, 600],
     ]);
@@ -347,7 +347,7 @@ describe('BudgetService', () => {
     const unlimited = descriptors.slice(0, 2);
     expect(reserve(limiter, { descriptors: unlimited })).toMatchObject({ allowed: true, scopes: [] });
     const settled = await new Promise((done) =>
-      limiter.budgets.settle(
+      limiter.budgets.commit(
         { domain: 'd', descriptors: unlimited, id: madeId(2), actual: 5, unknown: 'charge' },
         asker,
         done,
@@ -370,7 +370,7 @@ describe('BudgetService', () => {
     const commit = async (limiter: BudgetLimiter, actual: number | undefined) => {
       const about = (await limiter.budgets.recall('mine', 'd')) as RecalledReservation;
       return new Promise<EndReservationAnswer | BudgetFailure>((done) => {
-        limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'report' }, asker, done);
+        limiter.budgets.commit({ ...about, id: 'mine', actual, unknown: 'report' }, asker, done);
       });
     };
     const settled = { outcome: 'settled', charged: 0, amount: 0, scopes: [] };
@@ -527,7 +527,7 @@ describe('BudgetService', () => {
     const plain = now<RateLimitResponse>((done) =>
       limiter.service.decide({ domain: 'd', descriptors: [descriptor('bucket')], hitsAddend: 3_000 }, asker, {
         answer: done,
-        refuse: (error) => expect.fail(String(error)),
+        reject: (error) => expect.fail(String(error)),
       }),
     );
     expect(plain.statuses[0]).toMatchObject({ code: Code.OVER_LIMIT, durationUntilResetSeconds: 1 });

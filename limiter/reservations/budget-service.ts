@@ -126,7 +126,7 @@ export class BudgetService implements Budgets {
     );
   }
 
-  settle(
+  commit(
     question: EndReservationRequest,
     asker: Caller,
     done: (answer: EndReservationAnswer | BudgetFailure) => void,
@@ -142,18 +142,18 @@ export class BudgetService implements Budgets {
     }
     const descriptors = holdsNothing ? 0 : question.descriptors.length;
     // A commit without an id settles a new marker, of which no store has a record.
-    const settling =
+    const committing =
       id === ''
         ? ({ domain, id: this.#options.newId(), isMarker: true, descriptors: 0, unknown: 'charge' } as const)
         : { domain, id: this.#ids.inStore(domain, id), isMarker: false, descriptors, unknown };
-    const settle = (): void =>
-      this.#parts.reserving.settle(planned.holds, settling, asker, (settled) =>
-        done(commitAnswer(settled, { id, nowMs: this.#parts.clock.nowMs() })),
+    const commit = (): void =>
+      this.#parts.reserving.commit(planned.holds, committing, asker, (committed) =>
+        done(commitAnswer(committed, { id, nowMs: this.#parts.clock.nowMs() })),
       );
-    if (holdsNothing || planned.holds.length > 0) settle();
+    if (holdsNothing || planned.holds.length > 0) commit();
     else
       void this.#recalledOther(question).then((failure) =>
-        failure === undefined ? settle() : done(failure),
+        failure === undefined ? commit() : done(failure),
       );
   }
 
@@ -367,7 +367,7 @@ function commitAnswer(
   { call, held, error }: ReservingResult,
   { id, nowMs }: { id: string; nowMs: number },
 ): EndReservationAnswer | BudgetFailure {
-  const { settled: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
+  const { commitOutcome: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
   if (error !== undefined) return failureOf(error);
   if (outcome === 'partial') return partialFailure(id, { reserved, named });
   const max = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
@@ -416,7 +416,7 @@ function scopeOf(
     rule: shownPath(rule),
     limit: shownLimit(rule, limit),
     isShadow: rule.shadowMode,
-    refused: hit.full || hit.over,
+    rejected: hit.full || hit.over,
     isExceeded: used > capacity,
     used,
     reserved,

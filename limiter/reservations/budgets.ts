@@ -67,7 +67,7 @@ export interface BudgetScope {
   readonly isShadow: boolean;
   readonly isQuota: boolean;
   /** Whether the amount did not fit into the counter. */
-  readonly refused: boolean;
+  readonly rejected: boolean;
   /** Whether more is used than the limit allows. */
   readonly isExceeded: boolean;
   /** The used amount, including `reserved`. */
@@ -144,7 +144,7 @@ export interface Budgets {
     asker: Caller,
     done: (answer: ReserveAnswer | BudgetFailure) => void,
   ): void;
-  settle(
+  commit(
     question: EndReservationRequest,
     asker: Caller,
     done: (answer: EndReservationAnswer | BudgetFailure) => void,

@@ -68,7 +68,7 @@ function limiter({ rules, counting, localCache = false, ...response }: Setting) 
         answer: (response) => {
           answer = response;
         },
-        refuse: (error) => {
+        reject: (error) => {
           if (!(error instanceof StoreError)) throw error;
         },
       },

@@ -49,7 +49,7 @@ describe('a reserve under blocks', () => {
           {
             answer: ({ overallCode: code, statuses }) =>
               answers.push({ code, left: statuses[0]!.limitRemaining }),
-            refuse: (error) => {
+            reject: (error) => {
               throw error;
             },
           },

@@ -16,12 +16,12 @@ export class Commit {
   }
 
   /** Commits them regardless of the outcome of the request. `done` is called once. */
-  settle(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
-    const calls = holdsById(decision.marked!.settling, decision, committedAmount, this.#isQuota);
+  commit(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
+    const calls = holdsById(decision.marked!.committing, decision, committedAmount, this.#isQuota);
     callInTurn(calls, done, (id, holds, each) => {
       const { domain } = decision.request;
       const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
-      this.#reserving.settle(holds, terms, decision.asker, ({ held }) => each(held));
+      this.#reserving.commit(holds, terms, decision.asker, ({ held }) => each(held));
     });
   }
 }

@@ -259,7 +259,7 @@ function limiter(set: Setting) {
     const refuse = (error: unknown) => {
       throw error;
     };
-    service.decide(request, { abandoned: false }, { answer: (one) => answers.push(one), refuse });
+    service.decide(request, { abandoned: false }, { answer: (one) => answers.push(one), reject: refuse });
     expect(answers).toHaveLength(1);
     return answers[0]!;
   };

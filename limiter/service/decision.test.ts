@@ -30,7 +30,7 @@ it('names every outcome that calls about reservations have', () => {
     const all = ['k', 'reservation_id', ...entries].map((key) => ({ key, value: 'true' }));
     const one = { entries: all, limit: undefined, hitsAddend: 1, isNegativeHits: false };
     const request = { domain: 'd', descriptors: [one], hitsAddend: 0 };
-    service.decide(request, { abandoned: false }, { answer: () => {}, refuse: () => {} });
+    service.decide(request, { abandoned: false }, { answer: () => {}, reject: () => {} });
   };
 
   ask(undefined);
@@ -39,7 +39,7 @@ it('names every outcome that calls about reservations have', () => {
   for (const of of ['counter', 'domain', 'caller', 'memory'] as const)
     ask({ outcome: 'full', full: { of, roomAtMs: 0 } });
   for (const settled of ['settled', 'late', 'repeated', 'unknown', 'partial'] as const)
-    ask({ settled }, 'settle');
+    ask({ commitOutcome: settled }, 'settle');
   expect([...seen.reserve].toSorted()).toEqual(budgetOutcomes.reserve.toSorted());
   expect([...seen.settle].toSorted()).toEqual(budgetOutcomes.settle.toSorted());
 });

@@ -43,7 +43,7 @@ export interface Decision extends HitsAsked {
 
 /** Indexes of descriptors with marker entries. */
 export interface MarkerIndexes {
-  readonly settling: number[];
+  readonly committing: number[];
   readonly reserving: number[];
 }
 
@@ -91,7 +91,7 @@ export interface ServiceEvents {
 
 /** Outcomes of calls about reservations, for statistics. `full`: a counter has no room. `failed`: the store could not be asked. */
 export type BudgetOutcome =
-  | Exclude<Reservation['outcome' | 'settled'], 'partial'>
+  | Exclude<Reservation['outcome' | 'commitOutcome'], 'partial'>
   | 'full_domain'
   | 'full_caller'
   | 'full_memory'

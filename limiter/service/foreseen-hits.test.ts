@@ -46,7 +46,7 @@ function limiter(limits: readonly Limit[]) {
         answer: ({ statuses }) => {
           status = statuses[0];
         },
-        refuse: (error) => {
+        reject: (error) => {
           throw error;
         },
       },

@@ -61,14 +61,14 @@ export class HitStatuses {
     if (group === undefined) {
       if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
       this.#assess(hit, decision);
-      if (assessment.refused) this.#noteOverLimit(hit, decision, index);
+      if (assessment.rejected) this.#noteOverLimit(hit, decision, index);
       const seconds = secondsToReset(hit, assessment.over);
-      return statusOfHit(hit, assessment.refused, assessment.remaining, seconds, reports);
+      return statusOfHit(hit, assessment.rejected, assessment.remaining, seconds, reports);
     }
     for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
     let chosen: CountedHit | undefined;
     let over = false;
-    let refused = false;
+    let rejected = false;
     let remaining = 0;
     let seconds = 0;
     for (const one of group) {
@@ -81,12 +81,12 @@ export class HitStatuses {
       if (chosen !== undefined && (isOver === over ? !isTighter : over)) continue;
       chosen = one;
       over = isOver;
-      refused = assessment.refused;
+      rejected = assessment.rejected;
       remaining = assessment.remaining;
       seconds = itsSeconds;
     }
-    if (refused) this.#noteOverLimit(chosen!, decision, index);
-    return statusOfHit(chosen!, refused, remaining, seconds, reports);
+    if (rejected) this.#noteOverLimit(chosen!, decision, index);
+    return statusOfHit(chosen!, rejected, remaining, seconds, reports);
   }
 
   #noteOverLimit(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
@@ -177,12 +177,12 @@ function isBlockedForGood({ override }: LimitPlan): boolean {
 /** `reports`: whether the status names its limit and the used amount. */
 function statusOfHit(
   hit: CountedHit,
-  refused: boolean,
+  rejected: boolean,
   limitRemaining: number,
   durationUntilResetSeconds: number,
   reports: boolean,
 ): DescriptorStatus {
-  const code = refused ? Code.OVER_LIMIT : Code.OK;
+  const code = rejected ? Code.OVER_LIMIT : Code.OK;
   const { counter: plan } = hit;
   const { currentLimit } = plan;
   const status: DescriptorStatus = reports

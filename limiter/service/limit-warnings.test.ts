@@ -214,7 +214,7 @@ describe('RateLimitService, of rules with warn_at', () => {
         answer: ({ statuses }) => {
           said = statuses[0]!.warnings?.map(({ mark, plan, left }) => `${mark} ${policyName(plan)} ${left}`);
         },
-        refuse: (error) => {
+        reject: (error) => {
           throw error;
         },
       },

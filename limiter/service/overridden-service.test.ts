@@ -102,7 +102,7 @@ function ask({ key = 'k', value = 'v', hits: hitsAddend = 1, requested, negative
         const { code, currentLimit, limitRemaining } = status!;
         said = `${code === Code.OK ? 'ok' : 'over'} ${currentLimit?.requestsPerUnit ?? 'none'} ${limitRemaining}`;
       },
-      refuse: (error) => {
+      reject: (error) => {
         throw error;
       },
     },

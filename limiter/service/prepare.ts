@@ -55,8 +55,8 @@ export class Prepare {
       const descriptor = request.descriptors[index]!;
       const { limits, marker } = plan;
       if (marker !== undefined && !descriptor.isNegativeHits) {
-        marked ??= { settling: [], reserving: [] };
-        (marker.settles ? marked.settling : marked.reserving).push(index);
+        marked ??= { committing: [], reserving: [] };
+        (marker.commits ? marked.committing : marked.reserving).push(index);
         hits = added(hits, undefined);
         continue;
       }
@@ -86,7 +86,7 @@ function planStopWhenOver(
   hits: readonly (CountedHit | undefined)[],
   isQuota: (plan: Plan) => boolean,
 ): void {
-  let isRefused = false;
+  let isRejected = false;
   let quotaIsNeverOver = false;
   let quotasRemembered = 0;
   let quotasAsked = 0;
@@ -99,15 +99,15 @@ function planStopWhenOver(
       else quotasAsked++;
       if (hit !== undefined) hit.holdsBack = 'together';
     } else if (canBeOverLimit && hit.remembered) {
-      isRefused = true;
+      isRejected = true;
     }
     if (hit !== undefined && !canBeOverLimit) hit.holdsBack = 'never';
   }
-  if (!quotaIsNeverOver && quotasRemembered > 0 && quotasAsked === 0) isRefused = true;
+  if (!quotaIsNeverOver && quotasRemembered > 0 && quotasAsked === 0) isRejected = true;
   for (const hit of hits) {
     if (hit === undefined) continue;
     if (quotaIsNeverOver && hit.holdsBack === 'together') hit.holdsBack = 'never';
-    if (isRefused && hit.verb !== 'refund') hit.verb = 'peek';
+    if (isRejected && hit.verb !== 'refund') hit.verb = 'peek';
     if (hit.group === undefined) continue;
     for (const other of hit.group) {
       other.holdsBack = hit.holdsBack;

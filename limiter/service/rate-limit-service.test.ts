@@ -231,7 +231,7 @@ function outcome(decider: RateLimitService, asked: RateLimitRequest): RateLimitR
   const asker = { abandoned: false };
   decider.decide(asked, asker, {
     answer: (response) => outcomes.push(response),
-    refuse: (error) => outcomes.push(error as Error),
+    reject: (error) => outcomes.push(error as Error),
   });
   expect(outcomes).toHaveLength(1);
   return outcomes[0]!;
@@ -538,7 +538,7 @@ describe('RateLimitService', () => {
         decider.decide(
           { ...request('k'), hitsAddend: 5 },
           { abandoned: false },
-          { answer: resolve, refuse: expect.fail },
+          { answer: resolve, reject: expect.fail },
         );
       });
       const [status] = (await answered).statuses;
@@ -616,7 +616,7 @@ describe('RateLimitService', () => {
       const asker = { abandoned: false };
       decider.decide(request('k'), asker, {
         answer: ({ overallCode }) => codes.push(overallCode),
-        refuse: () => {},
+        reject: () => {},
       });
       store.holding = false;
       decider.useRules(matcher({ k: rule({ requestsPerUnit: 5 }) }));
@@ -662,7 +662,7 @@ describe('RateLimitService', () => {
         decider.decide(
           request('k'),
           { abandoned: false },
-          { answer: ({ overallCode }) => codes.push(overallCode), refuse: () => {} },
+          { answer: ({ overallCode }) => codes.push(overallCode), reject: () => {} },
         );
       store.holding = true;
       ask();
@@ -1261,7 +1261,7 @@ describe('RateLimitService', () => {
       const outcomes: unknown[] = [];
       decider.decide(request('k', 'l'), caller, {
         answer: ({ overallCode }) => outcomes.push(overallCode),
-        refuse: (error) => outcomes.push(error),
+        reject: (error) => outcomes.push(error),
       });
       return outcomes;
     }

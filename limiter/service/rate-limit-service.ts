@@ -49,7 +49,7 @@ export interface Decided<Asker extends Caller> {
   /** `plans`: one per descriptor. */
   answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
   /** `error` is a `ServiceError`, a `StoreError`, or any other error, which indicates a bug. */
-  refuse(error: unknown, asker: Asker): void;
+  reject(error: unknown, asker: Asker): void;
 }
 
 /** The parts of the service that it shares with the APIs for reservations. */
@@ -132,7 +132,7 @@ export class RateLimitService {
     try {
       decision = this.#prepare.prepare(request, asker);
     } catch (error) {
-      this.#refuse(error, decided, asker);
+      this.#reject(error, decided, asker);
       return;
     }
     if (decision.marked !== undefined) {
@@ -158,7 +158,7 @@ export class RateLimitService {
       }
       response = this.#respond.answer(decision, statuses, own);
     } catch (error) {
-      this.#refuse(error, decided, asker);
+      this.#reject(error, decided, asker);
       return;
     }
     decided.answer(response, asker, decision.plans);
@@ -175,7 +175,7 @@ export class RateLimitService {
       }
       decided.answer(this.#respond.answer(decision, statuses, decided.response), asker, decision.plans);
     };
-    this.#commit.settle(decision, (settled) => {
+    this.#commit.commit(decision, (committed) => {
       const counted = (): void =>
         orReject(() => {
           if (!this.#count.check(decision)) {
@@ -183,9 +183,9 @@ export class RateLimitService {
             return;
           }
           const statuses = this.#respond.statuses(decision, reports);
-          this.#addStatuses(decision, settled, statuses, reports);
+          this.#addStatuses(decision, committed, statuses, reports);
           if (!this.#reserve.letsReserve(decision, statuses)) {
-            this.#reserve.refuse(decision);
+            this.#reserve.reject(decision);
             answer(statuses);
             return;
           }
@@ -222,7 +222,7 @@ export class RateLimitService {
     try {
       step();
     } catch (error) {
-      this.#refuse(error, decided, asker);
+      this.#reject(error, decided, asker);
     }
   }
 
@@ -241,11 +241,11 @@ export class RateLimitService {
     );
   }
 
-  #refuse<Asker extends Caller>(error: unknown, decided: Decided<Asker>, asker: Asker): void {
+  #reject<Asker extends Caller>(error: unknown, decided: Decided<Asker>, asker: Asker): void {
     const events = this.#events;
     if (error === callAbandoned) events.onAbandoned();
     else if (error instanceof StoreError) events.onStoreError(error);
     else if (error instanceof ServiceError) events.onServiceError();
-    decided.refuse(error, asker);
+    decided.reject(error, asker);
   }
 }

@@ -47,7 +47,7 @@ function decide(
   service.decide(
     { domain: 'd', descriptors, hitsAddend },
     { abandoned: false },
-    { answer: (response) => answers.push(response), refuse: (error) => answers.push(error as Error) },
+    { answer: (response) => answers.push(response), reject: (error) => answers.push(error as Error) },
   );
   expect(answers).toHaveLength(1);
   return answers[0]!;

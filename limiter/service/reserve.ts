@@ -48,9 +48,9 @@ export class Reserve {
   }
 
   /** Records that unmarked descriptors limit the request. */
-  refuse(decision: Decision): void {
+  reject(decision: Decision): void {
     const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    for (const [id, holds] of calls) this.#options.reserving.refuse(holds, id, decision.asker);
+    for (const [id, holds] of calls) this.#options.reserving.reject(holds, id, decision.asker);
   }
 
   /** Whether the unmarked descriptors, with these statuses, let the request pass. */

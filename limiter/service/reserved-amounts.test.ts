@@ -49,7 +49,7 @@ function ask({ service }: BudgetLimiter, asked: readonly Asked[], own?: Response
           dynamicMetadata && Object.fromEntries((quotas ?? []).map(({ name, reserved }) => [name, reserved]));
         answers.push({ code: overallCode, reserved });
       },
-      refuse: (error) => {
+      reject: (error) => {
         throw error;
       },
     },

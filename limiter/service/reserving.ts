@@ -132,18 +132,18 @@ export class Reserving {
   ): void {
     const held = this.#held(holds, 'reserve');
     const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
-    const isRefused =
+    const isRejected =
       open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
     const call = newReservation({
       ...{ id, owner: ownerOf(domain, asker), isMarker, descriptors, note, otherQuotaPasses },
       width: 0,
-      outcome: isRefused ? 'refused' : 'reserved',
+      outcome: isRejected ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
     });
     // If a reservation is rejected, the store still reads the counters. For a marker, it also records that nothing is held.
-    const terms = isRefused ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
-    const verb = isRefused && !isMarker ? 'look' : 'reserve';
-    const ops = this.#operations(isRefused ? held : open, terms, verb);
+    const terms = isRejected ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
+    const verb = isRejected && !isMarker ? 'look' : 'reserve';
+    const ops = this.#operations(isRejected ? held : open, terms, verb);
     call.width = ops.length;
     const conclude = (error: StoreError | undefined): void => {
       for (const op of ops) op.verb = 'reserve';
@@ -152,13 +152,13 @@ export class Reserving {
       this.#answerHits(held, open, call, error);
       done({ call, held, error });
     };
-    const unlimitedNote = ops.length === 0 && !isRefused ? unlimited?.note : undefined;
+    const unlimitedNote = ops.length === 0 && !isRejected ? unlimited?.note : undefined;
     if (unlimitedNote !== undefined) void this.#note(call, unlimited!.ttlMs, unlimitedNote).then(conclude);
     else this.#submit(ops, asker, conclude);
   }
 
   /** Records that the id of a marker holds nothing, because something else rejects the request. A commit of this id charges nothing. */
-  refuse(holds: readonly HoldRequest[], id: string, asker: Caller): void {
+  reject(holds: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holds) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, isOverLimitElsewhere: true, width: 0 });
     const ops = this.#operations(this.#held(holds, 'look'), call, 'reserve');
@@ -166,7 +166,7 @@ export class Reserving {
     this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));
   }
 
-  settle(
+  commit(
     holds: readonly HoldRequest[],
     {
       domain,
@@ -176,18 +176,18 @@ export class Reserving {
       unknown,
     }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'unknown'> & { domain: string },
     asker: Caller,
-    done: (settled: ReservingResult) => void,
+    done: (committed: ReservingResult) => void,
   ): void {
     const held = this.#held(holds, 'commit');
     const owner = ownerOf(domain, asker);
     const call = newReservation({ id, owner, isMarker, descriptors, unknown, width: 0 });
     const ops = this.#operations(held, call, 'commit');
     // If nothing is held, there is nothing to look up.
-    if (ops.length === 0) call.settled = 'settled';
+    if (ops.length === 0) call.commitOutcome = 'settled';
     // The amount was used, even if the caller gave up.
     this.#submit(ops, staying(asker), (error) => {
       this.#noteGivenBack(ops);
-      this.#report('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
+      this.#report('settle', call.commitOutcome === 'partial' ? 'conflict' : call.commitOutcome, error);
       for (const one of held) this.#answerHit(one, error);
       if (error === undefined) this.#countCommitted(held);
       done({ call, held, error });

@@ -100,7 +100,7 @@ describe('createShouldRateLimit', () => {
 
   it('answers DEADLINE_EXCEEDED for a request that was not sent because its caller gave up', () => {
     const { sent, failed, faults } = call(requestBytes, (_, reply, decided) =>
-      decided.refuse(callAbandoned, reply),
+      decided.reject(callAbandoned, reply),
     );
     expect(failed).toEqual([{ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' }]);
     expect([sent, faults]).toEqual([[], []]);
@@ -133,7 +133,7 @@ describe('createShouldRateLimit', () => {
       new StoreError('rate limit domain must not be empty', { transient: true }),
     ],
   ])('answers UNKNOWN with its words for %s', (_, error) => {
-    expect(call(requestBytes, (__, reply, decided) => decided.refuse(error, reply))).toEqual({
+    expect(call(requestBytes, (__, reply, decided) => decided.reject(error, reply))).toEqual({
       sent: [],
       failed: [{ code: 2, message: 'rate limit domain must not be empty' }],
       faults: [],
@@ -152,7 +152,7 @@ describe('createShouldRateLimit', () => {
   describe('for a request beyond its bounds', () => {
     const error = new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2);
     const beyond = (terms?: Partial<TooLargeOptions>) =>
-      call(requestBytes, (_, reply, decided) => decided.refuse(error, reply), terms);
+      call(requestBytes, (_, reply, decided) => decided.reject(error, reply), terms);
     const over = { code: Code.OVER_LIMIT, limitRemaining: 0 };
     const answers = ({ sent }: Recorded) => sent.map((bytes) => fromBinary(RateLimitResponseSchema, bytes));
 
@@ -219,7 +219,7 @@ describe('createShouldRateLimit', () => {
     });
     const message = 'a request may have 262144 bytes (REQUEST_MAX_BYTES), this one has 300000';
     expect(longest?.maxBytes).toBe(262_144);
-    const answer = longest?.refuse(300_000) as Uint8Array;
+    const answer = longest?.reject(300_000) as Uint8Array;
     expect(fromBinary(RateLimitResponseSchema, answer)).toMatchObject({
       overallCode: Code.OVER_LIMIT,
       statuses: [],
@@ -240,7 +240,7 @@ describe('createShouldRateLimit', () => {
 
   it('answers INTERNAL without details for a fault of ours, and reports it', () => {
     const fault = new TypeError('secret');
-    expect(call(requestBytes, (_, reply, decided) => decided.refuse(fault, reply))).toEqual({
+    expect(call(requestBytes, (_, reply, decided) => decided.reject(fault, reply))).toEqual({
       sent: [],
       failed: [{ code: 13, message: 'internal error' }],
       faults: [fault],
@@ -276,9 +276,9 @@ function traced(
   outcome: RateLimitResponse | Error | 'none',
   {
     isWhole = false,
-    refusal,
+    rejection,
     ...terms
-  }: { isWhole?: boolean; refusal?: GrpcStatus } & Partial<TooLargeOptions> = {},
+  }: { isWhole?: boolean; rejection?: GrpcStatus } & Partial<TooLargeOptions> = {},
 ) {
   const seen: unknown[] = [];
   const reply = {
@@ -288,10 +288,10 @@ function traced(
       set: (name: string, value: unknown) => void seen.push(`${name}=${value}`),
     },
     caller: {
-      ...{ refused: undefined, name: 'c', hasDomain: () => true },
-      refusal: (domain: string | undefined, rights: number) => {
+      ...{ rejected: undefined, name: 'c', hasDomain: () => true },
+      rejection: (domain: string | undefined, rights: number) => {
         seen.push(`rights ${rights} in ${domain}`);
-        return refusal;
+        return rejection;
       },
     },
     send: (message: Uint8Array) => void seen.push(fromBinary(RateLimitResponseSchema, message).overallCode),
@@ -306,7 +306,7 @@ function traced(
     service: {
       decide: <Asker extends Caller>(_: RateLimitRequest, asker: Asker, decided: Decided<Asker>) => {
         expect(decided.response).toBe(isWhole ? bareResponse : undefined);
-        if (outcome instanceof Error) decided.refuse(outcome, asker);
+        if (outcome instanceof Error) decided.reject(outcome, asker);
         else if (outcome !== 'none') decided.answer(outcome, asker, [{ kind: 'unmatched' } as never]);
       },
     },
@@ -346,10 +346,10 @@ describe('a call with a caller and a span', () => {
     [requestBytes, Right.ASK],
     [demanding, Right.ASK | Right.REFUND | Right.OVERRIDE],
   ])('needs the rights of its descriptors, and is not decided without them', (bytes, rights) => {
-    const refusal = { code: GrpcCode.PERMISSION_DENIED, message: 'no' };
+    const rejection = { code: GrpcCode.PERMISSION_DENIED, message: 'no' };
     const seen = [`rights ${rights} in d`, '7 no'];
     for (const isWhole of [false, true])
-      expect(traced(bytes, answerOf(Code.OK), { refusal, isWhole })).toEqual(seen);
+      expect(traced(bytes, answerOf(Code.OK), { rejection, isWhole })).toEqual(seen);
   });
 
   it.each<[string, Error, string[], string[]]>([
@@ -384,13 +384,13 @@ describe('a call with a caller and a span', () => {
 });
 
 describe('readRequest', () => {
-  function read(bytes: Uint8Array, refusal?: GrpcStatus) {
+  function read(bytes: Uint8Array, rejection?: GrpcStatus) {
     const seen: unknown[] = [];
     const caller = {
-      ...{ refused: undefined, name: 'c', hasDomain: () => true },
-      refusal: (domain: string | undefined, rights: number) => {
+      ...{ rejected: undefined, name: 'c', hasDomain: () => true },
+      rejection: (domain: string | undefined, rights: number) => {
         seen.push(`rights ${rights} in ${domain}`);
-        return refusal;
+        return rejection;
       },
     };
     const fail = ({ code, message }: GrpcStatus) => void seen.push(`${code} ${message}`);

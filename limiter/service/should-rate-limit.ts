@@ -55,17 +55,17 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
       try {
         message = encodeRateLimitResponse(response);
       } catch (error) {
-        refuse(error, reply, options);
+        reject(error, reply, options);
         return;
       }
       reply.send(message);
     },
-    refuse: (error, reply) => rejectSized(error, reply, options),
+    reject: (error, reply) => rejectSized(error, reply, options),
   };
   const { bounds, tooLarge } = options;
   const longest: LongestRequest = {
     maxBytes: bounds.maxBytes,
-    refuse: (bytes, origin) => {
+    reject: (bytes, origin) => {
       const answer = tooLarge.answer(tooManyBytes(bytes, bounds), origin);
       return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
     },
@@ -73,10 +73,10 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRa
   return Object.assign(asking(decided, options), { longest });
 }
 
-/** Does the same as `refuse`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
+/** Does the same as `reject`, but a request beyond the bounds gets the answer of REQUEST_TOO_LARGE. */
 export function rejectSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
   if (!(error instanceof RequestTooLarge)) {
-    refuse(error, reply, options);
+    reject(error, reply, options);
     return;
   }
   const answer = options.tooLarge.answer(error, reply.origin);
@@ -109,7 +109,7 @@ export function createWholeDecisions(
       if (reply.span !== undefined) noteCode(reply.span, decision);
       reply.answer(decision, plans);
     },
-    refuse(error, reply) {
+    reject(error, reply) {
       if (error instanceof RequestTooLarge) {
         const answer = options.tooLarge.answer(error, reply.origin);
         if ('overallCode' in answer) {
@@ -120,7 +120,7 @@ export function createWholeDecisions(
       }
       const mayPass = error instanceof StoreError || (error instanceof ServiceError && error.transient);
       if (mayPass) reply.fail({ code: GrpcCode.UNAVAILABLE, message: shownMessage(error) });
-      else refuse(error, reply, options);
+      else reject(error, reply, options);
     },
   };
   return asking(decided, options);
@@ -135,7 +135,7 @@ function asking<Reply extends Omit<UnaryReply, 'send'>>(
     try {
       request = decodeRateLimitRequest(bytes, options.bounds);
     } catch (error) {
-      decided.refuse(error, reply);
+      decided.reject(error, reply);
       return;
     }
     if (leftOut !== undefined) request.leftOut = leftOut;
@@ -157,7 +157,7 @@ export function readRequest(
   try {
     request = decodeWholeRequest(bytes, options.bounds);
   } catch (error) {
-    refuse(error, reply, options);
+    reject(error, reply, options);
     return undefined;
   }
   return isAllowed(request, reply, right, options) ? request : undefined;
@@ -172,9 +172,9 @@ export function isAllowed(
 ): boolean {
   const { caller } = reply;
   if (caller !== undefined) {
-    const refusal = caller.refusal(request.domain, right | rightsOf(request));
-    if (refusal !== undefined) {
-      reply.fail(refusal);
+    const rejection = caller.rejection(request.domain, right | rightsOf(request));
+    if (rejection !== undefined) {
+      reply.fail(rejection);
       return false;
     }
   }
@@ -212,7 +212,7 @@ function shownMessage(error: ServiceError | StoreError): string {
  * Returns INVALID_ARGUMENT for a request beyond the bounds, INTERNAL for invalid bytes, as grpc-go does, and UNKNOWN for errors of the Go
  * service.
  */
-export function refuse(
+export function reject(
   error: unknown,
   reply: Pick<UnaryReply, 'fail' | 'origin'>,
   options: RequestReading,

@@ -125,7 +125,7 @@ function readMogrifier(
   { values, errors, warnings, budget }: MogrifierReading,
 ): MogrifierText | undefined {
   const before = errors.length;
-  const refuse = (canonical: string, reason: string): void => {
+  const reject = (canonical: string, reason: string): void => {
     const { variable } = values.get(canonical) ?? { variable: canonical };
     errors.push({ variable, message: `${variable}: ${reason}` });
   };
@@ -134,7 +134,7 @@ function readMogrifier(
   const pattern = values.get(patternVariable)?.value ?? '';
   const newName = values.get(nameVariable)?.value ?? '';
   let groups = 0;
-  if (pattern === '') refuse(patternVariable, `no PATTERN specified for mogrifier ${name}`);
+  if (pattern === '') reject(patternVariable, `no PATTERN specified for mogrifier ${name}`);
   else {
     try {
       const search = new NameSearch(pattern);
@@ -142,12 +142,12 @@ function readMogrifier(
       groups = search.groupCount;
     } catch (error) {
       if (!(error instanceof ExpressionError)) throw error;
-      refuse(patternVariable, `failed to compile pattern for ${name}: ${error.message}`);
+      reject(patternVariable, `failed to compile pattern for ${name}: ${error.message}`);
     }
   }
-  if (newName === '') refuse(nameVariable, `no NAME specified for mogrifier ${name}`);
+  if (newName === '') reject(nameVariable, `no NAME specified for mogrifier ${name}`);
   const tagsVariable = variableOf(name, 'TAGS');
-  const tags = readTags(values.get(tagsVariable)?.value ?? '', (reason) => refuse(tagsVariable, reason));
+  const tags = readTags(values.get(tagsVariable)?.value ?? '', (reason) => reject(tagsVariable, reason));
   if (errors.length > before) return undefined;
   for (const [canonical, text] of [
     [nameVariable, newName],
@@ -165,13 +165,13 @@ function missingGroups(groups: number, template: string): string[] {
     .map(([reference]) => `${reference} stays unchanged: the pattern has no such group (groups: ${groups})`);
 }
 
-function readTags(list: string, refuse: (reason: string) => void): [string, string][] {
+function readTags(list: string, reject: (reason: string) => void): [string, string][] {
   const tags: [string, string][] = [];
   for (const [index, part] of (list === '' ? [] : list.split(',')).entries()) {
     const [key = '', value = '', ...rest] = part.split(':');
     if (key !== '' && value !== '' && rest.length === 0) tags.push([key, value]);
     else
-      refuse(
+      reject(
         `expected key:value,key2:value2; part ${index + 1} has not exactly one colon, or an empty key or value`,
       );
   }

@@ -9,7 +9,7 @@ const oneColonEach = 'name:value,name2:value2, with one colon in each';
 /** Headers sent with gRPC calls. If a name occurs twice, the last value counts. */
 export function headerPairs(): SettingKind<Pairs> {
   return colonPairs({
-    refusal: 'name:value,name2:value2',
+    rejection: 'name:value,name2:value2',
     problemOf: (name, value) => {
       if (!/^[0-9a-z_.-]+$/i.test(name)) {
         return 'has a name with other characters than letters, digits and _.-';
@@ -17,7 +17,7 @@ export function headerPairs(): SettingKind<Pairs> {
       const isAscii = /^[\x20-\x7e]*$/.test(value);
       return isAscii ? undefined : 'has a value with characters other than ASCII';
     },
-    kept: (name, value) => [name.toLowerCase(), value],
+    pairOf: (name, value) => [name.toLowerCase(), value],
   });
 }
 
@@ -26,24 +26,24 @@ export function headerPairs(): SettingKind<Pairs> {
  */
 export function tagPairs(): SettingKind<Pairs> {
   return colonPairs({
-    refusal: oneColonEach,
+    rejection: oneColonEach,
     problemOf: (name) =>
       /^[0-9a-z_./-]*$/i.test(name)
         ? undefined
         : 'has a name with other characters than letters, digits and _./-',
-    kept: (name, value) => (name === '' || value === '' ? undefined : [name, value]),
+    pairOf: (name, value) => (name === '' || value === '' ? undefined : [name, value]),
   });
 }
 
 interface ColonPairs {
   /** The beginning of error messages. */
-  refusal: string;
+  rejection: string;
   problemOf(name: string, value: string): string | undefined;
   /** Returns undefined to omit the pair. */
-  kept(name: string, value: string): Pairs[number] | undefined;
+  pairOf(name: string, value: string): Pairs[number] | undefined;
 }
 
-function colonPairs({ refusal, problemOf, kept }: ColonPairs): SettingKind<Pairs> {
+function colonPairs({ rejection, problemOf, pairOf }: ColonPairs): SettingKind<Pairs> {
   return {
     expected: oneColonEach,
     brief: '`name:value,name2:value2`',
@@ -54,10 +54,10 @@ function colonPairs({ refusal, problemOf, kept }: ColonPairs): SettingKind<Pairs
         const isPair = value !== undefined && rest.length === 0;
         const problem = isPair ? problemOf(name, value) : 'has not exactly one colon';
         if (problem !== undefined) {
-          context.addIssue({ code: 'custom', message: `${refusal}; part ${index + 1} ${problem}` });
+          context.addIssue({ code: 'custom', message: `${rejection}; part ${index + 1} ${problem}` });
           return z.NEVER;
         }
-        const pair = kept(name, value as string);
+        const pair = pairOf(name, value as string);
         if (pair !== undefined) pairs.set(...pair);
       }
       return [...pairs];

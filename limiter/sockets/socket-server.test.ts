@@ -57,7 +57,7 @@ async function start(
     timers: systemTimers,
     random: () => 0.5,
     listener: {
-      refused: (connection) => {
+      rejected: (connection) => {
         refused.push(connection);
         refusals.push(connection.reason);
       },

@@ -104,7 +104,7 @@ export function isTlsRejection(reason: ConnectionRejection): boolean {
 }
 
 export interface SocketServerListener extends CertificateListener {
-  refused(connection: RejectedConnection): void;
+  rejected(connection: RejectedConnection): void;
 }
 
 export interface Http2SocketServerOptions {
@@ -183,7 +183,7 @@ export class Http2SocketServer {
     server.on('connection', () => this.#turns.accepted());
     server.on('drop', (peer) => {
       this.#turns.accepted();
-      this.#refused('too_many_connections', this.#nameOf(peer ?? {}));
+      this.#rejected('too_many_connections', this.#nameOf(peer ?? {}));
     });
     try {
       const bound = 'path' in address ? await bindPath(server, address) : await bind(server, address);
@@ -249,7 +249,7 @@ export class Http2SocketServer {
       isUnix: this.#isUnix,
       connectionMemory: this.#connectionMemory,
       accept: (socket) => this.#accept(socket),
-      refused: (reason, peer, problem) => listener.refused({ reason, peer, problem }),
+      rejected: (reason, peer, problem) => listener.rejected({ reason, peer, problem }),
     });
     use = useCredentials;
     // A connection in its handshake is not counted yet, and must not delay the end.
@@ -270,11 +270,11 @@ export class Http2SocketServer {
       nowMs,
       scheduleFlush: this.#flushTurn.schedule,
       onViolation: (reason, error) => {
-        this.#refused(reason, peer);
+        this.#rejected(reason, peer);
         if (reason === 'internal_error') this.#options.onFault(error);
       },
-      onUnfinishedRequest: () => this.#refused('unfinished_request', peer),
-      onShed: () => this.#refused('too_many_bytes', peer),
+      onUnfinishedRequest: () => this.#rejected('unfinished_request', peer),
+      onShed: () => this.#rejected('too_many_bytes', peer),
       onBufferedBytes: (bytes) => memory.report(bytes + transport.unreadBytes),
     });
     const memory = this.#connectionMemory.open(socket.remoteAddress, {
@@ -305,8 +305,8 @@ export class Http2SocketServer {
     return this.#isUnix ? unixPeer : (peerName(socket) ?? 'unknown');
   }
 
-  #refused(reason: Exclude<ConnectionRejection, TlsRejection>, peer: string): void {
-    this.#options.listener.refused({ reason, peer, problem: rejectionText(reason) });
+  #rejected(reason: Exclude<ConnectionRejection, TlsRejection>, peer: string): void {
+    this.#options.listener.rejected({ reason, peer, problem: rejectionText(reason) });
   }
 
   #opened(connection: OpenConnection): void {
@@ -334,7 +334,7 @@ export class Http2SocketServer {
       if (step === 'nothing') continue;
       if (step === 'drain') http2.ageOut();
       else {
-        this.#refused('max_connection_age', peer);
+        this.#rejected('max_connection_age', peer);
         transport.destroy();
       }
     }

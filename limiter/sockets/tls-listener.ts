@@ -23,7 +23,7 @@ export const tlsRejections = [
 export type TlsRejection = (typeof tlsRejections)[number];
 
 interface FailedHandshake {
-  refusal: TlsRejection;
+  rejection: TlsRejection;
   problem: string;
   /** Whether only the end of the connection is known. */
   isHangUp: boolean;
@@ -31,7 +31,7 @@ interface FailedHandshake {
 
 interface OpenHandshakesOptions {
   /** Called for every failure, except those of peers that end without sending a byte, such as a probe of the port. */
-  report(refusal: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
+  report(rejection: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
   /** The name of a peer without an address. */
   nameless: string;
   connectionMemory: ConnectionMemory;
@@ -124,15 +124,15 @@ class OpenHandshakes {
   #settle(): void {
     this.#isSettling = false;
     this.#ended = [];
-    for (const { refusal, problem, isHangUp } of this.#failed.splice(0)) {
-      if (!isHangUp) this.#options.report(refusal, this.#options.nameless, problem);
+    for (const { rejection, problem, isHangUp } of this.#failed.splice(0)) {
+      if (!isHangUp) this.#options.report(rejection, this.#options.nameless, problem);
     }
   }
 
-  #reportOf({ peer, socket }: Below, { refusal, problem, isHangUp }: FailedHandshake): void {
+  #reportOf({ peer, socket }: Below, { rejection, problem, isHangUp }: FailedHandshake): void {
     if (isHangUp && socket.bytesRead === 0) return;
     this.#options.report(
-      refusal,
+      rejection,
       peer,
       isHangUp && socket.bytesWritten > 0 ? problem + mayBeDistrust : problem,
     );
@@ -178,12 +178,12 @@ export function createTlsListener(options: {
   /** The account for the memory of handshakes. */
   connectionMemory: ConnectionMemory;
   accept(socket: TLSSocket): void;
-  refused(refusal: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
+  rejected(rejection: TlsRejection | 'too_many_bytes', peer: string, problem: string): void;
 }): { server: Server; useCredentials(credentials: SecureContextOptions): void } {
-  const { credentials, clientName, isUnix, connectionMemory, accept, refused } = options;
+  const { credentials, clientName, isUnix, connectionMemory, accept, rejected } = options;
   const needsClientCertificate = credentials.ca !== undefined;
   const nameless = isUnix ? unixPeer : 'unknown';
-  const handshakes = new OpenHandshakes({ report: refused, nameless, connectionMemory });
+  const handshakes = new OpenHandshakes({ report: rejected, nameless, connectionMemory });
   const server = createServer({
     ...secureContextOptions(credentials),
     ALPNProtocols: ['h2'],
@@ -204,12 +204,12 @@ export function createTlsListener(options: {
       return accept(socket);
     }
     socket.on('error', () => {});
-    refused(problem.refusal, peerName(socket) ?? nameless, problem.text);
+    rejected(problem.rejection, peerName(socket) ?? nameless, problem.text);
     endSocket(socket);
   });
   server.on('tlsClientError', (error: Error & { code?: string }, socket) =>
     handshakes.failed(peerName(socket), {
-      refusal: error.code === 'ERR_SSL_NO_APPLICATION_PROTOCOL' ? 'tls_no_h2' : 'tls_handshake',
+      rejection: error.code === 'ERR_SSL_NO_APPLICATION_PROTOCOL' ? 'tls_no_h2' : 'tls_handshake',
       problem: handshakeProblem(error, socket),
       isHangUp: error.code === 'ECONNRESET' && !socket.authorizationError,
     }),
@@ -220,10 +220,10 @@ export function createTlsListener(options: {
 function rejectionOf(
   socket: TLSSocket,
   clientName: string | undefined,
-): { refusal: TlsRejection; text: string } | undefined {
+): { rejection: TlsRejection; text: string } | undefined {
   if (socket.alpnProtocol !== 'h2') {
-    return { refusal: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
+    return { rejection: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
   }
   if (clientName === undefined || isOfName(socket.getPeerX509Certificate(), clientName)) return undefined;
-  return { refusal: 'tls_client_name', text: `the caller's certificate does not contain ${clientName}` };
+  return { rejection: 'tls_client_name', text: `the caller's certificate does not contain ${clientName}` };
 }

@@ -51,15 +51,15 @@ export function readMapperText(text: string, file: string): MapperFile {
     placedProblems(document.tape, problems).map(
       ({ line, column, message }) => `${file}:${line}:${column}: ${message}`,
     );
-  const refusal = (problems: readonly PathProblem[]) =>
+  const rejection = (problems: readonly PathProblem[]) =>
     new MapperFileError(reported(problems).slice(0, maxProblems));
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
   if (!parsed.success) {
     const issues = parsed.error.issues.map(problemOf);
-    throw refusal([...issues, ...problemsBeside(issues, value)]);
+    throw rejection([...issues, ...problemsBeside(issues, value)]);
   }
   const { mapping, problems, warnings } = readMapping(parsed.data);
-  if (problems.length > 0) throw refusal(problems);
+  if (problems.length > 0) throw rejection(problems);
   const empty = value === undefined ? [`${file} is empty, so every statistic keeps its name`] : [];
   return { mapping, warnings: [...empty, ...reported(warnings)] };
 }

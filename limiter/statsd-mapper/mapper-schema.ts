@@ -9,21 +9,21 @@ import { parseGoDuration, parseGoFloat, parseGoInteger } from '../../process/set
 const boolean = z.string().transform((text, context) => {
   if (/^(?:true|yes|on|y)$/i.test(text)) return true;
   if (/^(?:false|no|off|n)$/i.test(text)) return false;
-  return refuse(context, 'true or false');
+  return reject(context, 'true or false');
 });
 
-const number = z.string().transform((text, context) => finite(text) ?? refuse(context, 'a number'));
+const number = z.string().transform((text, context) => finite(text) ?? reject(context, 'a number'));
 
 const count = z.string().transform((text, context) => {
   const value = parseGoInteger(text);
   return value !== undefined && value >= 0 && value <= 1_000_000
     ? value
-    : refuse(context, 'a whole number from 0 to 1000000');
+    : reject(context, 'a whole number from 0 to 1000000');
 });
 
 const duration = z.string().transform((text, context) => {
   const value = parseGoDuration(text);
-  return value !== undefined && value >= 0 ? value : refuse(context, 'a duration such as 30s or 1h30m');
+  return value !== undefined && value >= 0 ? value : reject(context, 'a duration such as 30s or 1h30m');
 });
 
 const quantile = z.strictObject({
@@ -37,7 +37,7 @@ const infinite = /^\+?(?:\.inf|\.Inf|\.INF|Inf)$/;
 /** A bucket. The last one may be +Inf, which exists in any case. */
 const bucket = z.string().transform((text, context) => {
   if (infinite.test(text)) return Number.POSITIVE_INFINITY;
-  return finite(text) ?? refuse(context, 'a number');
+  return finite(text) ?? reject(context, 'a number');
 });
 const buckets = z.array(bucket).superRefine((bounds, context) => {
   const bad = bounds.findIndex((bound, index) => index > 0 && bound <= (bounds[index - 1] as number));
@@ -114,7 +114,7 @@ export function quoted(text: string): string {
   return JSON.stringify(text);
 }
 
-function refuse(context: z.RefinementCtx<string>, expected: string): never {
+function reject(context: z.RefinementCtx<string>, expected: string): never {
   context.addIssue({ code: 'custom', message: `expected ${expected}, not ${quoted(context.value)}` });
   return z.NEVER;
 }

@@ -36,16 +36,16 @@ export class ClientTls {
   readonly #context: LastGoodValue<{ pem: Pem; context: SecureContext }>;
 
   /**
-   * `refused` receives the reason if changed files are unusable. @throws Error if files are missing or not PEM, with the text of the Go
+   * `rejected` receives the reason if changed files are unusable. @throws Error if files are missing or not PEM, with the text of the Go
    * service
    */
-  constructor(files: ClientTlsFiles, refused: (reason: string) => void) {
+  constructor(files: ClientTlsFiles, rejected: (reason: string) => void) {
     this.#files = files;
     this.#context = new LastGoodValue((before) => {
       const pem = readFiles(files);
       const isSame = (['cert', 'key', 'ca'] as const).every((part) => pem[part] === before?.pem[part]);
       return isSame ? before! : { pem, context: secureContext(files, pem) };
-    }, refused);
+    }, rejected);
   }
 
   /** Returns the options for `tls.connect`, from the current files. */

@@ -37,12 +37,12 @@ function askAll({ service, budgets }: BudgetLimiter): void {
     descriptor('several', 2),
     descriptor('bucket', max),
   ];
-  service.decide({ domain: 'd', descriptors, hitsAddend: 0 }, asker, { answer: () => {}, refuse: () => {} });
+  service.decide({ domain: 'd', descriptors, hitsAddend: 0 }, asker, { answer: () => {}, reject: () => {} });
   const about = { domain: 'd', descriptors: [descriptor('several', 1)] };
   const terms = { amount: 2, ttlMs: 60_000, id: 'id', recalled: false };
   budgets.reserve({ ...about, ...terms }, asker, () => {});
   budgets.status(about, asker, () => {});
-  budgets.settle({ ...about, id: 'id', actual: 1, unknown: 'report' }, asker, () => {});
+  budgets.commit({ ...about, id: 'id', actual: 1, unknown: 'report' }, asker, () => {});
 }
 
 it('has one shape, whatever is asked, so that the loops of stores stay monomorphic', () => {

@@ -149,7 +149,7 @@ export interface Reservation {
    * amount of that time. `unknown`: no counter knows the id; the amount is charged if requested. `partial`: the reservation has
    * another number of descriptors, and nothing changed.
    */
-  settled: 'settled' | 'late' | 'repeated' | 'unknown' | 'partial';
+  commitOutcome: 'settled' | 'late' | 'repeated' | 'unknown' | 'partial';
   /** Answer to commit, with `partial`: the descriptors of the reservation. */
   reservedDescriptors: number;
   /** Answer to reserve, with `full`. */
@@ -338,7 +338,7 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
     unknown: given.unknown ?? 'report',
     undoes: given.undoes ?? false,
     outcome: given.outcome ?? 'reserved',
-    settled: 'unknown',
+    commitOutcome: 'unknown',
     reservedDescriptors: 0,
     full: given.full,
     expiresAtMs: given.expiresAtMs ?? 0,
@@ -401,7 +401,7 @@ export function hitsToCount({ verb, hits }: Operation): number {
 }
 
 /** Whether the limit of a counter rejected the hits of an answered operation. */
-export function isRefused({ verb, error, counter, after, over }: Operation): boolean {
+export function isRejected({ verb, error, counter, after, over }: Operation): boolean {
   if (verb === 'refund' || error !== undefined) return false;
   return counter.bound === undefined ? after > counter.capacity : over;
 }

@@ -31,7 +31,7 @@ export function submitSpread(ops: readonly Operation[], places: ReservationPlace
     verb === 'reserve'
       ? reserve(ops, parts, places)
       : verb === 'commit'
-        ? settle(ops, parts, places)
+        ? commit(ops, parts, places)
         : askAll(parts, {}, places);
   void asked.then(done);
 }
@@ -69,7 +69,7 @@ async function askAll(
  * Commits or releases in all places. Each place checks whether the call names all descriptors of the reservation. A place that does
  * not know the id cannot check it, so its counters are charged after no other place has objected.
  */
-async function settle(
+async function commit(
   ops: readonly Operation[],
   parts: readonly Operation[][],
   places: ReservationPlaces,
@@ -78,19 +78,21 @@ async function settle(
   const mayCharge = call.unknown === 'charge' && !call.isMarker;
   let answers = await askAll(parts, mayCharge ? { unknown: 'report' } : {}, places);
   const failed = ops.some(({ error }) => error !== undefined);
-  if (mayCharge && !failed && answers.every(({ settled }) => settled !== 'partial')) {
+  if (mayCharge && !failed && answers.every(({ commitOutcome }) => commitOutcome !== 'partial')) {
     const unknown = parts.map((part) => part.filter(isUnknown)).filter((part) => part.length > 0);
     const expired = unknown.flat().map(({ hold }) => hold!.givenBack);
     const charged = await askAll(unknown, {}, places);
     const error = unknown.flat().find((op) => op.error !== undefined)?.error;
     if (error !== undefined) failAll(ops, error);
     for (const [i, { hold }] of unknown.flat().entries()) hold!.givenBack += expired[i]!;
-    if (charged.length > 0) answers = [...answers.filter(({ settled }) => settled !== 'unknown'), ...charged];
+    if (charged.length > 0)
+      answers = [...answers.filter(({ commitOutcome }) => commitOutcome !== 'unknown'), ...charged];
   }
-  const first = answers.find(({ settled }) => settled !== 'unknown') ?? answers[0]!;
+  const first = answers.find(({ commitOutcome }) => commitOutcome !== 'unknown') ?? answers[0]!;
   call.charged = first.charged;
   call.amount = first.amount;
-  call.settled = settledFirst.find((one) => answers.some(({ settled }) => settled === one)) ?? 'unknown';
+  call.commitOutcome =
+    firstOutcomes.find((one) => answers.some(({ commitOutcome }) => commitOutcome === one)) ?? 'unknown';
   call.reservedDescriptors = Math.max(...answers.map(({ reservedDescriptors }) => reservedDescriptors));
 }
 
@@ -108,30 +110,30 @@ async function reserve(
   const made: { part: Operation[]; isNew: boolean }[] = [];
   const otherQuotaPasses = call.otherQuotaPasses || ops.some(mayBeOverQuota);
   let expiresAtMs = 0;
-  let isRefused = false;
+  let isRejected = false;
   for (const part of parts) {
     const note = made.length === 0 ? call.note : undefined;
     const answer = await ask(part, { otherQuotaPasses, note }, places);
     const { error } = part[0]!;
     call.outcome = answer.outcome;
     call.full = answer.full;
-    isRefused = error !== undefined || (answer.outcome !== 'reserved' && answer.outcome !== 'repeated');
-    if (isRefused) break;
+    isRejected = error !== undefined || (answer.outcome !== 'reserved' && answer.outcome !== 'repeated');
+    if (isRejected) break;
     if (made.length === 0) expiresAtMs = answer.expiresAtMs;
     made.push({ part, isNew: answer.outcome === 'reserved' });
   }
-  if (!isRefused && !call.otherQuotaPasses && noQuotaPasses(ops)) {
+  if (!isRejected && !call.otherQuotaPasses && noQuotaPasses(ops)) {
     call.outcome = 'refused';
-    isRefused = true;
+    isRejected = true;
   }
-  if (!isRefused) {
+  if (!isRejected) {
     call.outcome = made.some(({ isNew }) => isNew) ? 'reserved' : 'repeated';
     call.expiresAtMs = expiresAtMs;
     return;
   }
   call.expiresAtMs = 0;
-  const refusing = parts[made.length];
-  const error = refusing?.[0]?.error;
+  const rejecting = parts[made.length];
+  const error = rejecting?.[0]?.error;
   await Promise.all(made.map(({ part, isNew }) => (isNew ? undo(part, places) : undefined)));
   if (error !== undefined) {
     failAll(ops, error);
@@ -141,7 +143,7 @@ async function reserve(
   const { outcome } = call;
   await Promise.all(
     parts.map((part) => {
-      if (part === refusing) return undefined;
+      if (part === rejecting) return undefined;
       if (outcome === 'conflict') return look(part, places);
       // These places already remember this for a marker that they left out.
       const asked = call.isMarker ? part.filter(({ hold }) => hold!.outcome !== 'left-out') : part;
@@ -170,7 +172,7 @@ async function undo(part: readonly Operation[], places: ReservationPlaces): Prom
   await ask(undoing, { unknown: 'report', undoes: true }, places);
 }
 
-const settledFirst = ['partial', 'settled', 'late', 'repeated'] as const;
+const firstOutcomes = ['partial', 'settled', 'late', 'repeated'] as const;
 
 function mayBeOverQuota({ hold }: Operation): boolean {
   return hold!.isQuota && !hold!.isShadow;

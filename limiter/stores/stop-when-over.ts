@@ -10,7 +10,7 @@ import { copyOperation, failAll, type Operation } from './operation.ts';
  * to count; with a bound they will not.
  */
 export function stopOthersWhenOver(ops: readonly Operation[]): void {
-  let refused = false;
+  let rejected = false;
   let together = 0;
   let togetherOver = 0;
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
@@ -18,14 +18,14 @@ export function stopOthersWhenOver(ops: readonly Operation[]): void {
     const takesPart = op.verb === 'add';
     const over = takesPart && isAnyOver(ops, first);
     setApplied(ops, first, over);
-    if (over && op.holdsBack === 'alone') refused = true;
+    if (over && op.holdsBack === 'alone') rejected = true;
     if (takesPart && op.holdsBack === 'together') {
       together += 1;
       if (over) togetherOver += 1;
     }
   }
-  if (together > 0 && together === togetherOver) refused = true;
-  for (const op of ops) if (op.verb === 'refund' || (!refused && op.verb === 'add')) op.applied = op.hits;
+  if (together > 0 && together === togetherOver) rejected = true;
+  for (const op of ops) if (op.verb === 'refund' || (!rejected && op.verb === 'add')) op.applied = op.hits;
 }
 
 function isAnyOver(ops: readonly Operation[], first: number): boolean {

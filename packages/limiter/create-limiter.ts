@@ -231,7 +231,7 @@ class ProcessLimiter implements Limiter {
     this.#decided = {
       response: this.#response,
       answer: (response, call, plans) => this.#answer(response, call, plans),
-      refuse: (error, call) => this.#refuse(error, call),
+      reject: (error, call) => this.#reject(error, call),
     };
     this.#rules = options.rules;
     this.#table = rules.table;
@@ -395,14 +395,14 @@ class ProcessLimiter implements Limiter {
       if (isCounted && !neverFits(plans[index]!, asked)) return status;
       isOther = true;
       return isCounted
-        ? { ...status, neverFits: true }
+        ? { ...status, neverPasses: true }
         : { ...status, durationUntilResetSeconds: retryFailedSeconds };
     });
     if (!isOther) return response;
     return assembleResponse({ request, plans, statuses }, this.#response, { onGlobalShadow: () => {} });
   }
 
-  #refuse(error: unknown, call: Call): void {
+  #reject(error: unknown, call: Call): void {
     this.#exceeded = [];
     this.#isUncounted = false;
     if (error === callAbandoned) call.giveUp();

@@ -80,12 +80,12 @@ function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: Deci
 }
 
 /** Reasons that reject, in the order of precedence. */
-const refusing: readonly Reason[] = ['limit', 'store'];
+const rejecting: readonly Reason[] = ['limit', 'store'];
 const passing: readonly Reason[] = ['store', 'shadow', 'limit', undefined, 'unlimited', 'no-rule'];
 
 function reasonOf(allowed: boolean, all: readonly DescriptorDecision[]): Reason {
   if (all.length === 1 && (allowed || all[0]!.reason !== undefined)) return shown(allowed, all[0]!.reason);
-  const order = allowed ? passing : refusing;
+  const order = allowed ? passing : rejecting;
   for (const reason of order) if (all.some((one) => one.reason === reason)) return shown(allowed, reason);
   return undefined;
 }

@@ -83,7 +83,7 @@ export class Reservations {
       const { domain, descriptors } = question;
       // The caller has gone and will not commit it.
       if (asker.abandoned && 'allowed' in answered)
-        await this.#settle({ domain, descriptors, actual: 0 }, answered);
+        await this.#sendCommit({ domain, descriptors, actual: 0 }, answered);
       return answered;
     });
   }
@@ -120,19 +120,21 @@ export class Reservations {
         `the reservation has ${length} descriptors, so commit takes as many amounts, not ${amounts.length}`,
       );
     for (const one of amounts ?? [actual]) if (one !== undefined) checkHits('actual', one);
-    const settled = await this.#parts.calls.while(() => this.#settle({ ...about, actual, amounts }, answer));
+    const settled = await this.#parts.calls.while(() =>
+      this.#sendCommit({ ...about, actual, amounts }, answer),
+    );
     if ('failure' in settled) throw new LimiterError(codeOf(settled), settled.message);
     return settled.charged;
   }
 
   /** Uses the plans of the reserve call, because the current rules may have no such counter. */
-  #settle(
+  #sendCommit(
     costs: BudgetRequest & Pick<EndReservationRequest, 'actual'>,
     { allowed, id, plans }: ReserveAnswer,
   ): Promise<Pick<EndReservationAnswer, 'charged'> | BudgetFailure> {
     if (!allowed) return Promise.resolve({ charged: 0 });
     const question = { ...costs, id, plans, unknown: 'charge' } as const;
-    return new Promise((done) => this.#parts.budgets.settle(question, { abandoned: false }, done));
+    return new Promise((done) => this.#parts.budgets.commit(question, { abandoned: false }, done));
   }
 
   #notReserved(amount: number | undefined, failure: BudgetFailure, domain: string): Reservation {
@@ -172,7 +174,7 @@ function isChosenId(id: unknown): boolean {
 function whyReserved({ amount, plans, scopes }: ReserveAnswer): Reason {
   if (plans.every(({ kind }) => kind !== 'limited'))
     return plans.some(({ kind }) => kind === 'unlimited') ? 'unlimited' : 'no-rule';
-  return amount !== 0 && scopes.some((one) => one.refused || one.isExceeded) ? 'shadow' : undefined;
+  return amount !== 0 && scopes.some((one) => one.rejected || one.isExceeded) ? 'shadow' : undefined;
 }
 
 function nothingReserved(

@@ -28,7 +28,7 @@ function watch(...names: string[]): Promise<{ first: string; close(): void }> {
     timers,
     intervalMs: 100,
     changed: (value) => void reported.push(value),
-    refused: (reason) => void reported.push(`refused: ${reason}`),
+    rejected: (reason) => void reported.push(`refused: ${reason}`),
   });
 }
 

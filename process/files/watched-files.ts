@@ -22,7 +22,7 @@ export interface WatchedFilesOptions<Value> {
    * Called when the current contents are rejected and the previous value stays. It is called once, and only after two checks found the
    * same contents: before that, a write may be in progress.
    */
-  refused(reason: string): void | Promise<void>;
+  rejected(reason: string): void | Promise<void>;
 }
 
 /** Chosen: far more than a certificate chain or a secret has. */
@@ -133,7 +133,7 @@ class FilesWatch<Value> {
       return;
     }
     this.#settled = sight;
-    await this.#options.refused(reason);
+    await this.#options.rejected(reason);
   }
 
   #isNew(sight: string): boolean {

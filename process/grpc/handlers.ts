@@ -25,20 +25,20 @@ export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16, RESER
 
 /** A caller on one connection. */
 export interface AdmittedCaller {
-  readonly refused: undefined;
+  readonly rejected: undefined;
   /** The name of its entry. */
   readonly name: string;
   /**
    * Returns the rejection, which is counted; undefined if the caller has all of `rights` (bits of `Right`) in the domain, or in any domain
    * if `domain` is undefined.
    */
-  refusal(domain: string | undefined, rights: number): GrpcStatus | undefined;
+  rejection(domain: string | undefined, rights: number): GrpcStatus | undefined;
   /** Whether the caller may use the domain. Nothing is counted. */
   hasDomain(domain: string): boolean;
 }
 
 export interface CallerRejection {
-  readonly refused: GrpcStatus;
+  readonly rejected: GrpcStatus;
   /**
    * The caller, if its entry says that a question beyond its rate is over limit. Calls that do not ask for a decision are rejected with
    * the status.
@@ -167,7 +167,7 @@ export interface UnaryHandler {
 export interface LongestRequest {
   readonly maxBytes: number;
   /** Returns the answer to a longer request, a message or a status. Called once for each. */
-  refuse(bytes: number, origin?: RequestOrigin): Uint8Array | GrpcStatus;
+  reject(bytes: number, origin?: RequestOrigin): Uint8Array | GrpcStatus;
 }
 
 /** A call that is traced. */

@@ -32,7 +32,7 @@ export interface ApiGuardOptions {
     | ((
         request: IncomingMessage,
         authorization: string,
-      ) => ApiCaller | { refused: 401 | 429; detail: string })
+      ) => ApiCaller | { rejected: 401 | 429; detail: string })
     | undefined;
   hosts: OwnHosts;
   /**
@@ -42,7 +42,7 @@ export interface ApiGuardOptions {
   noChanges: string | undefined;
   clock: Clock;
   /** Called when a request was rejected. `detail` contains nothing of a token. */
-  onRejected(refused: ApiRejection): void;
+  onRejected(rejected: ApiRejection): void;
 }
 
 export type ApiRejectionReason = 'foreign' | 'unauthenticated' | 'slowed' | 'permission_denied';
@@ -101,7 +101,7 @@ export class ApiGuard {
   /** @throws ApiProblem if a browser sent the request for a foreign page, or to a name that only resolves to this machine */
   checkSite(request: IncomingMessage): void {
     const problem = siteProblem(request, { page: 'api', own: this.#options.hosts });
-    if (problem !== undefined) this.#refuse(request, 403, 'foreign', problem);
+    if (problem !== undefined) this.#reject(request, 403, 'foreign', problem);
   }
 
   /** Returns the actor; @throws ApiProblem if it may not ask */
@@ -119,20 +119,20 @@ export class ApiGuard {
       return this.#unknown(request, authorization, 'the debug token (DEBUG_TOKEN_FILE) is required');
     const { noChanges } = this.#options;
     if (right === 'admin' && noChanges !== undefined)
-      return this.#refuse(request, 403, 'permission_denied', noChanges);
+      return this.#reject(request, 403, 'permission_denied', noChanges);
     return actor(request, 'anyone', { read: () => true, admin: () => noChanges === undefined });
   }
 
   #callerOf(request: IncomingMessage, right: RightName, authorization: string): Actor {
     const found = this.#options.caller!(request, authorization);
-    if ('refused' in found) {
-      if (found.refused === 401) return this.#unknown(request, authorization, found.detail);
-      return this.#refuse(request, found.refused, 'slowed', found.detail);
+    if ('rejected' in found) {
+      if (found.rejected === 401) return this.#unknown(request, authorization, found.detail);
+      return this.#reject(request, found.rejected, 'slowed', found.detail);
     }
     if (!found.hasRight(right)) {
       const detail = `caller ${found.name} does not have the right ${right}: CALLERS_FILE grants rights`;
       if (authorization === '') return this.#unknown(request, authorization, detail);
-      return this.#refuse(request, 403, 'permission_denied', detail);
+      return this.#reject(request, 403, 'permission_denied', detail);
     }
     const may = (one: RightName) => (domain: string) => found.hasRight(one) && found.hasDomain(domain);
     return actor(request, found.name, { read: may('read'), admin: may('admin') });
@@ -146,13 +146,13 @@ export class ApiGuard {
     if (waitMs > 0) {
       const seconds = Math.ceil(waitMs / 1000);
       const text = `too many wrong tokens came from this address: try again in ${seconds} s`;
-      return this.#refuse(request, 429, 'slowed', text, { retryAfterSeconds: seconds });
+      return this.#reject(request, 429, 'slowed', text, { retryAfterSeconds: seconds });
     }
     if (authorization !== '') this.#throttle.wrong(remoteAddress, nowMs);
-    return this.#refuse(request, 401, 'unauthenticated', detail);
+    return this.#reject(request, 401, 'unauthenticated', detail);
   }
 
-  #refuse(
+  #reject(
     request: IncomingMessage,
     status: number,
     reason: ApiRejectionReason,

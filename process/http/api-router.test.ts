@@ -22,9 +22,9 @@ const callers: Record<string, { name: string; rights: string[]; domains: string[
 };
 
 const findCaller: NonNullable<ApiGuardOptions['caller']> = (_, authorization) => {
-  if (authorization === 'Bearer busy.x') return { refused: 429, detail: 'asks too often' };
+  if (authorization === 'Bearer busy.x') return { rejected: 429, detail: 'asks too often' };
   const found = callers[authorization];
-  if (found === undefined) return { refused: 401, detail: 'the token does not belong to a caller' };
+  if (found === undefined) return { rejected: 401, detail: 'the token does not belong to a caller' };
   const caller: ApiCaller = {
     name: found.name,
     hasRight: (right) => found.rights.includes(right),

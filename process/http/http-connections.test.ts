@@ -64,7 +64,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
       changed: (by) => {
         open += by;
       },
-      refused: (reason) => refused.push(reason),
+      rejected: (reason) => refused.push(reason),
     },
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });

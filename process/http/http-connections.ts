@@ -35,7 +35,7 @@ export interface HttpConnectionsOptions {
   /** Called when a connection was opened or closed. */
   changed(by: 1 | -1): void;
   /** Called when a connection was closed, or a request on it rejected. */
-  refused(reason: HttpRejection, peer: string): void;
+  rejected(reason: HttpRejection, peer: string): void;
 }
 
 export class HttpConnections {
@@ -134,11 +134,11 @@ export class HttpConnections {
   }
 
   /** Drops the first unopened connection of the address that has most of them. */
-  #shedComer(refusal?: HttpRejection): void {
+  #shedComer(rejection?: HttpRejection): void {
     const comer = this.#comers.shed();
     if (comer === undefined) return;
     this.#turns.leave(comer);
-    if (refusal !== undefined) this.#options.refused(refusal, peerName(comer.socket) ?? 'unknown');
+    if (rejection !== undefined) this.#options.rejected(rejection, peerName(comer.socket) ?? 'unknown');
     comer.socket.destroy();
   }
 
@@ -155,8 +155,8 @@ export class HttpConnections {
       name,
       turns: this.#turns,
       readNoMore: () => this.#readNoMore(),
-      tooManyPieces: (peer) => this.#options.refused('too_many_pieces', peer),
-      shed: (one) => this.#refuse(one, 'too_many_bytes'),
+      tooManyPieces: (peer) => this.#options.rejected('too_many_pieces', peer),
+      shed: (one) => this.#reject(one, 'too_many_bytes'),
     });
     connection.memory = this.#options.connectionMemory.open(socket.remoteAddress, connection);
     connection.look();
@@ -183,7 +183,7 @@ export class HttpConnections {
     }
     const busy = [...this.#busy.groups()].map(([, members]) => crowdOf(members));
     const connection = firstOfLargest(waiting.values()) ?? firstOfLargest(busy);
-    if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
+    if (connection !== undefined) this.#reject(connection, 'too_many_connections');
   }
 
   /** Postpones reading: connections with requests, or that sent many at once, are read in turns. Others are read at once for a while. */
@@ -199,8 +199,8 @@ export class HttpConnections {
     connection.since = this.#moves;
   }
 
-  #refuse(connection: HttpConnection, reason: HttpRejection): void {
-    this.#options.refused(reason, connection.name);
+  #reject(connection: HttpConnection, reason: HttpRejection): void {
+    this.#options.rejected(reason, connection.name);
     if (reason === 'too_many_bytes' && connection.giveUp()) return;
     connection.destroy();
     this.#forget(connection);

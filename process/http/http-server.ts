@@ -79,7 +79,7 @@ export class HttpServer implements HttpListener {
   readonly #connections: HttpConnections | undefined;
   /** The last response of each connection. */
   readonly #responses = new WeakMap<Socket, ServerResponse>();
-  readonly #refused = new WeakSet<Socket>();
+  readonly #rejected = new WeakSet<Socket>();
   #closed: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -153,8 +153,8 @@ export class HttpServer implements HttpListener {
    * still sending it would see a reset instead of the answer.
    */
   #rejectUnread(error: NodeJS.ErrnoException, socket: Socket): void {
-    if (this.#refused.has(socket)) return;
-    this.#refused.add(socket);
+    if (this.#rejected.has(socket)) return;
+    this.#rejected.add(socket);
     const status = statusOfUnread[error.code ?? ''] ?? 400;
     const response = this.#responses.get(socket);
     const isAnswering = response?.headersSent === true && !response.writableFinished;
@@ -164,7 +164,7 @@ export class HttpServer implements HttpListener {
     }
     const text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
     if (status === 431) {
-      this.#options.connections?.refused('too_many_header_bytes', peerName(socket) ?? 'unknown');
+      this.#options.connections?.rejected('too_many_header_bytes', peerName(socket) ?? 'unknown');
       socket.end(text);
       setTimeout(() => socket.destroy(), lingerMs).unref();
       return;

@@ -16,7 +16,7 @@ export interface JsonBodyBounds {
   /** The setting with this bound. */
   readonly setting: string;
   /** A longer body is not stored while it arrives. Defaults to `bytes`. */
-  readonly kept?: number;
+  readonly storedBytes?: number;
 }
 
 /**
@@ -25,13 +25,13 @@ export interface JsonBodyBounds {
  */
 export async function readJsonBody(
   { request, memory }: HttpCall,
-  { bytes: maxBytes, setting, kept: keptBytes = maxBytes }: JsonBodyBounds,
+  { bytes: maxBytes, setting, storedBytes = maxBytes }: JsonBodyBounds,
 ): Promise<Uint8Array | { droppedBytes: number }> {
   const type = request.headers['content-type'] ?? '';
   if (!/^application\/json\s*(;|$)/i.test(type)) {
     throw new ApiProblem(415, `the body must be application/json (Content-Type), not ${shown(type)}`);
   }
-  const body = await readBody(request, { maxBytes, keptBytes, memory });
+  const body = await readBody(request, { maxBytes, storedBytes, memory });
   switch (body.kind) {
     case 'whole':
       return body.bytes;

@@ -18,7 +18,7 @@ export interface BodyBounds {
   /** The most bytes that are received. */
   maxBytes: number;
   /** The most bytes that are stored while they arrive. */
-  keptBytes: number;
+  storedBytes: number;
   memory: RequestMemory;
 }
 
@@ -29,7 +29,7 @@ const noRoom: Buffer = Buffer.alloc(0);
 
 export function readBody(
   request: IncomingMessage,
-  { maxBytes, keptBytes, memory }: BodyBounds,
+  { maxBytes, storedBytes, memory }: BodyBounds,
 ): Promise<RequestBody> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve({ kind: 'tooLong' });
   return new Promise((resolve) => {
@@ -39,7 +39,7 @@ export function readBody(
       room = larger;
       memory.hold(room.length);
     };
-    const settle = (body: RequestBody): void => {
+    const finish = (body: RequestBody): void => {
       request.off('data', onData);
       memory.giveUp = undefined;
       keep(noRoom);
@@ -47,16 +47,16 @@ export function readBody(
     };
     const giveUp = (kind: 'tooLong' | 'tooManyPieces' | 'givenUp'): void => {
       request.pause();
-      settle({ kind });
+      finish({ kind });
     };
     const onData = (chunk: Buffer): void => {
       const before = length;
       length += chunk.length;
       if (!memory.piece(chunk.length)) giveUp('tooManyPieces');
       else if (length > maxBytes) giveUp('tooLong');
-      else if (length > keptBytes) keep(noRoom);
+      else if (length > storedBytes) keep(noRoom);
       else {
-        if (length > room.length) keep(grown(room.subarray(0, before), length, keptBytes));
+        if (length > room.length) keep(grown(room.subarray(0, before), length, storedBytes));
         // Growing the buffer may have caused this body to be given up.
         if (room.length >= length) room.set(chunk, before);
       }
@@ -64,11 +64,11 @@ export function readBody(
     memory.giveUp = () => giveUp('givenUp');
     request.on('data', onData);
     request.on('end', () => {
-      if (length > keptBytes) settle({ kind: 'dropped', length });
-      else settle({ kind: 'whole', bytes: room.subarray(0, length) });
+      if (length > storedBytes) finish({ kind: 'dropped', length });
+      else finish({ kind: 'whole', bytes: room.subarray(0, length) });
     });
-    request.on('error', () => settle({ kind: 'aborted' }));
-    request.on('close', () => settle({ kind: 'aborted' }));
+    request.on('error', () => finish({ kind: 'aborted' }));
+    request.on('close', () => finish({ kind: 'aborted' }));
   });
 }
 
@@ -88,7 +88,7 @@ export function discardBody(
 ): Promise<void> {
   if (request.readableEnded || request.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
-    const settle = (): void => {
+    const finish = (): void => {
       clearTimeout(timer);
       request.off('data', onData);
       resolve();
@@ -96,11 +96,11 @@ export function discardBody(
     const onData = (chunk: Buffer): void => {
       if (memory.piece(chunk.length)) return;
       request.pause();
-      settle();
+      finish();
     };
-    const timer = setTimeout(settle, longestMs);
-    request.on('close', settle);
-    request.on('end', settle);
+    const timer = setTimeout(finish, longestMs);
+    request.on('close', finish);
+    request.on('end', finish);
     request.on('data', onData);
     request.resume();
   });

@@ -70,14 +70,14 @@ export interface TlsCredentialsOptions {
   /** Defaults to 5 s. */
   reloadIntervalMs?: number;
   changed(credentials: SecureContextOptions): void;
-  refused(reason: string): void;
+  rejected(reason: string): void;
 }
 
 /** Resolves with the first credentials. Rejects with a WatchedFilesError that names the file at fault. */
 export function watchTlsCredentials(
   options: TlsCredentialsOptions,
 ): Promise<{ first: SecureContextOptions; close(): void }> {
-  const { files, settings, timers, reloadIntervalMs, changed, refused } = options;
+  const { files, settings, timers, reloadIntervalMs, changed, rejected } = options;
   const parts = files.clientCaFile === undefined ? fileOfPart.slice(0, 2) : fileOfPart;
   const named = parts.map(([, file]) => {
     const path = files[file] as string;
@@ -97,7 +97,7 @@ export function watchTlsCredentials(
     timers,
     ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
     changed,
-    refused,
+    rejected,
   });
 }
 
@@ -144,7 +144,7 @@ export interface CertificateListener {
 
 /** The same as `watchTlsCredentials`, with reports of the certificates; `use` receives all but the first. */
 export async function watchCertificate(
-  options: Omit<TlsCredentialsOptions, 'changed' | 'refused'>,
+  options: Omit<TlsCredentialsOptions, 'changed' | 'rejected'>,
   listener: CertificateListener,
   use: (credentials: SecureContextOptions) => void,
 ): Promise<{ first: SecureContextOptions; close(): void }> {
@@ -154,7 +154,7 @@ export async function watchCertificate(
       use(credentials);
       listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
     },
-    refused: (problem) => listener.certificateRejected(problem),
+    rejected: (problem) => listener.certificateRejected(problem),
   });
   listener.certificateInUse({ expiresMs: expiryOf(watch.first), isFirst: true });
   return watch;

@@ -19,7 +19,7 @@ export interface TokenFileOptions {
   timers: Timers;
   rotated(): void;
   /** Called when the new contents are rejected; the previous token stays. */
-  refused(reason: string): void;
+  rejected(reason: string): void;
 }
 
 export function followTokenFile({
@@ -27,7 +27,7 @@ export function followTokenFile({
   setting,
   timers,
   rotated,
-  refused,
+  rejected,
 }: TokenFileOptions): FollowedToken {
   const name = `${setting}: ${path}`;
   let current: string | undefined;
@@ -53,7 +53,7 @@ export function followTokenFile({
           if (token !== current) rotated();
           current = token;
         },
-        refused,
+        rejected,
       });
       current = watch.first;
       close = watch.close;

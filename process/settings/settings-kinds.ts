@@ -247,14 +247,14 @@ export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingK
     brief: `items between commas: ${item.brief}`,
     schema: z.string().transform((value, context) => {
       const texts = value.trim() === '' ? [] : value.split(',').map((item) => item.trim());
-      const refuse = (remark: string): never => {
+      const reject = (remark: string): never => {
         context.addIssue({ code: 'custom', message: `${expected}; ${remark}` });
         return z.NEVER;
       };
-      if (texts.length > bounds.max) return refuse(`these are ${texts.length}`);
+      if (texts.length > bounds.max) return reject(`these are ${texts.length}`);
       const results = texts.map((text) => item.schema.safeParse(text));
       const bad = results.findIndex((result, i) => !result.success || texts[i] === '');
-      if (bad !== -1) return refuse(`item ${bad + 1} is not`);
+      if (bad !== -1) return reject(`item ${bad + 1} is not`);
       return [...new Set(results.map(({ data }) => data as T))];
     }),
     format: (values) => values.map((value) => item.format(value)).join(','),

@@ -5,7 +5,7 @@
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { LocatedSource } from '../review/review-sources.ts';
 import { type PlacedRule, placedRules } from '../review/rule-level.ts';
-import { meantHint } from '../rule-error.ts';
+import { similarNameHint } from '../rule-error.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
@@ -71,7 +71,7 @@ interface Asked {
 interface Reached {
   now: Set<string>;
   later: Set<string>;
-  settled: Set<string>;
+  committed: Set<string>;
   reserved: { rules: PlacedRule[]; place: EnvoyPlace }[];
 }
 
@@ -212,7 +212,7 @@ class EnvoyReview {
         'typed_extension_protocol_options with explicit_http_config: { http2_protocol_options: {} }';
       this.#error('rate-limit-service', cluster.place, text, hint);
     } else if (cluster === undefined && hasAllClusters) {
-      const near = meantHint(service.cluster, [...clusters.keys()]);
+      const near = similarNameHint(service.cluster, [...clusters.keys()]);
       const text = `there is no cluster "${service.cluster}" for the rate limit filter "${name}"${near}`;
       this.#error('rate-limit-service', service.place, text);
     }
@@ -303,7 +303,7 @@ class EnvoyReview {
       const top = tops.get(source.domain) ?? [];
       tops.set(source.domain, [...top, ...placedRules(source.descriptors, index, [])]);
     }
-    const reached: Reached = { now: new Set(), later: new Set(), settled: new Set(), reserved: [] };
+    const reached: Reached = { now: new Set(), later: new Set(), committed: new Set(), reserved: [] };
     const domains = new Set<string>();
     for (const asked of this.#asked.values()) {
       const { domain, item } = asked;
@@ -323,7 +323,7 @@ class EnvoyReview {
       if (!tops.has(domain)) this.#unknownDomain({ text: domain, place }, [...tops.keys()]);
     if (this.isOpen) return;
     for (const rule of buckets.rules) reached.now.add(idOf(rule));
-    this.#neverSettled(reached);
+    this.#neverCommitted(reached);
     const isAnyAsked = [...this.#asked.values()].some(({ domain }) => domain === undefined);
     for (const [domain, top] of tops) {
       if (isAnyAsked || domains.has(domain)) this.#unreached(domain, top, reached, 'descriptor');
@@ -333,7 +333,7 @@ class EnvoyReview {
   }
 
   #unknownDomain({ text, place }: EnvoyText, known: string[]): void {
-    const message = `no rules have the domain "${text}": nothing is limited${meantHint(text, known)}`;
+    const message = `no rules have the domain "${text}": nothing is limited${similarNameHint(text, known)}`;
     this.#error('domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
   }
 
@@ -358,7 +358,7 @@ class EnvoyReview {
     for (const rule of found) (config.onStreamDone ? reached.later : reached.now).add(idOf(rule));
     const marker = markerOf(config);
     const rules = found.filter(({ rule }) => rule.reserve !== undefined);
-    if (marker === 'settles') for (const rule of rules) reached.settled.add(idOf(rule));
+    if (marker === 'settles') for (const rule of rules) reached.committed.add(idOf(rule));
     if (marker === 'reserves') reached.reserved.push({ rules, place });
     if (config.hasOwnLimit || found.some(({ rule }) => rule.limits.length > 0)) return;
     const names = variants[0]!.map(entryName).join(', ');
@@ -381,9 +381,9 @@ class EnvoyReview {
     );
   }
 
-  #neverSettled({ reserved, settled }: Reached): void {
+  #neverCommitted({ reserved, committed }: Reached): void {
     for (const { rules, place } of reserved) {
-      const open = rules.filter((rule) => !settled.has(idOf(rule)));
+      const open = rules.filter((rule) => !committed.has(idOf(rule)));
       if (open.length === 0) continue;
       const end = open.every(({ rule }) => rule.reserve?.onExpiry === 'charge')
         ? 'stays charged'

@@ -5,7 +5,7 @@
 
 import { type CostBudget, expressionProblem } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { meantBy, quoted } from '../rule-error.ts';
+import { quoted, similarName } from '../rule-error.ts';
 import type { DocumentPath, PathProblem } from '../yaml/places.ts';
 
 /** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */
@@ -132,7 +132,7 @@ class ActionsReader {
     const fields = this.#fields(given, known);
     if (fields === undefined) return undefined;
     const actions = fields.get('actions');
-    if (actions === undefined) return this.#refuse(given, 'expected actions, which make the descriptor');
+    if (actions === undefined) return this.#reject(given, 'expected actions, which make the descriptor');
     return {
       actions: this.#list(actions, 1).flatMap((one) => this.#action(one) ?? []),
       stage: this.#whole(fields.get('stage'), 0, greatestStage) ?? 0,
@@ -149,10 +149,10 @@ class ActionsReader {
     if (fields === undefined) return undefined;
     const [first, second] = fields;
     if (first === undefined && this.#problems.length > reported) return undefined;
-    if (first === undefined) return this.#refuse(given, `expected one of ${knownActions.join(', ')}`);
+    if (first === undefined) return this.#reject(given, `expected one of ${knownActions.join(', ')}`);
     const [type, chosen] = first;
     if (second !== undefined)
-      return this.#refuse(second[1], `an action is one thing: ${chosen.name} or ${second[1].name}`, true);
+      return this.#reject(second[1], `an action is one thing: ${chosen.name} or ${second[1].name}`, true);
     return this.#actionOf(type, chosen);
   }
 
@@ -217,7 +217,7 @@ class ActionsReader {
       expectMatch: this.#flag(fields.get('expect_match')) ?? true,
     };
     const list = fields.get(isOfHeaders ? 'headers' : 'query_parameters');
-    if (list === undefined) this.#refuse(given, `expected ${isOfHeaders ? 'headers' : 'query_parameters'}`);
+    if (list === undefined) this.#reject(given, `expected ${isOfHeaders ? 'headers' : 'query_parameters'}`);
     const read = this.#list(list, 1).map((one) => this.#matcher(one, isOfHeaders));
     if (read.includes('unknown')) return { type: 'extension', name: type, descriptorKey: base.descriptorKey };
     const matchers = read.filter((one) => typeof one === 'object');
@@ -238,7 +238,7 @@ class ActionsReader {
       others.includes(key) ? [] : [{ key, field }],
     );
     if (second !== undefined)
-      return this.#refuse(
+      return this.#reject(
         second.field,
         `one test is allowed: ${test?.field.name} or ${second.field.name}`,
         true,
@@ -295,9 +295,9 @@ class ActionsReader {
     fields.delete('ignore_case');
     const [test, second] = [...fields];
     if (test === undefined)
-      return this.#refuse(given, `${given.name}: expected one of ${stringTests.join(', ')}`);
+      return this.#reject(given, `${given.name}: expected one of ${stringTests.join(', ')}`);
     if (second !== undefined)
-      return this.#refuse(second[1], `one test is allowed: ${test[1].name} or ${second[1].name}`, true);
+      return this.#reject(second[1], `one test is allowed: ${test[1].name} or ${second[1].name}`, true);
     const [type, field] = test;
     if (type === 'safe_regex') return this.#regex(field);
     return stringTests.includes(type) ? this.#plainTest(type, field, ignoreCase) : 'unknown';
@@ -307,7 +307,7 @@ class ActionsReader {
     const text = this.#text(given);
     if (text === undefined) return undefined;
     if (text === '' && type !== 'exact')
-      return this.#refuse(given, `${given.name}: expected text, this is empty`);
+      return this.#reject(given, `${given.name}: expected text, this is empty`);
     return { type: type as 'exact' | 'prefix' | 'suffix' | 'contains', text, ignoreCase };
   }
 
@@ -316,10 +316,10 @@ class ActionsReader {
     if (fields === undefined) return undefined;
     const regex = fields.get('regex');
     const text = this.#text(regex);
-    if (regex === undefined || text === '') return this.#refuse(given, `${given.name}: expected regex`);
+    if (regex === undefined || text === '') return this.#reject(given, `${given.name}: expected regex`);
     if (text === undefined) return undefined;
     const problem = this.#budget && expressionProblem(text, this.#budget);
-    if (problem !== undefined) return this.#refuse(regex, `${regex.name}: ${quoted(text)}: ${problem}`);
+    if (problem !== undefined) return this.#reject(regex, `${regex.name}: ${quoted(text)}: ${problem}`);
     return { type: 'regex', text, ignoreCase: false };
   }
 
@@ -345,9 +345,9 @@ class ActionsReader {
     const name = this.#text(given);
     if (given === undefined || name === '') {
       const missing = owner.name === 'request_headers' ? 'header_name' : 'name';
-      this.#refuse(given ?? owner, `expected ${missing}: the name of a header`);
+      this.#reject(given ?? owner, `expected ${missing}: the name of a header`);
     } else if (name !== undefined && !/^:?[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-      this.#refuse(given, `${given.name}: ${quoted(name)} is not a name of a header`);
+      this.#reject(given, `${given.name}: ${quoted(name)} is not a name of a header`);
     }
     return (name ?? '').toLowerCase();
   }
@@ -356,7 +356,7 @@ class ActionsReader {
   #needed(owner: Given, fields: Fields, name: string): string {
     const given = fields.get(name);
     const text = this.#text(given);
-    if (given === undefined || text === '') this.#refuse(given ?? owner, `${owner.name}: expected ${name}`);
+    if (given === undefined || text === '') this.#reject(given ?? owner, `${owner.name}: expected ${name}`);
     return text ?? '';
   }
 
@@ -365,7 +365,7 @@ class ActionsReader {
     if (typeof value === 'string') return value;
     if (typeof value === 'number' || typeof value === 'boolean') return String(value);
     if (given === undefined || value === undefined || value === null) return undefined;
-    return this.#refuse(given, `${given.name}: expected text`);
+    return this.#reject(given, `${given.name}: expected text`);
   }
 
   #isSet(fields: Fields, name: string): boolean {
@@ -377,7 +377,7 @@ class ActionsReader {
     const { value } = given;
     if (value === true || value === 'true') return true;
     if (value === false || value === 'false') return false;
-    return this.#refuse(given, `${given.name}: expected true or false${cameAs(value)}`);
+    return this.#reject(given, `${given.name}: expected true or false${cameAs(value)}`);
   }
 
   #whole(given: Given | undefined, min: number, max: number): number | undefined {
@@ -387,14 +387,14 @@ class ActionsReader {
     if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max)
       return number;
     const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
-    return this.#refuse(given, `${given.name}: expected a whole number${bounds}${cameAs(value)}`);
+    return this.#reject(given, `${given.name}: expected a whole number${bounds}${cameAs(value)}`);
   }
 
   #list(given: Given | undefined, min = 0): Given[] {
     if (given === undefined) return [];
     const { name, path, value } = given;
-    if (!Array.isArray(value)) return this.#refuse(given, `${name}: expected a list`) ?? [];
-    if (value.length < min) this.#refuse(given, `${name}: expected at least ${min}`);
+    if (!Array.isArray(value)) return this.#reject(given, `${name}: expected a list`) ?? [];
+    if (value.length < min) this.#reject(given, `${name}: expected at least ${min}`);
     return value.map((one: unknown, index) => ({ name, path: [...path, index], value: one }));
   }
 
@@ -403,16 +403,16 @@ class ActionsReader {
     const { name: owner, path, value } = given;
     if (!isObject(value)) {
       const form = known.length === 0 ? '{}' : `a map with ${known.join(', ')}`;
-      return this.#refuse(given, `${owner}: expected ${form}`);
+      return this.#reject(given, `${owner}: expected ${form}`);
     }
     const fields: Fields = new Map();
     for (const [name, one] of Object.entries(value)) {
       const field: Given = { name, path: [...path, name], value: one };
       const plain = name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
       if (this.#budget !== undefined && !known.includes(plain)) {
-        this.#refuse(field, unknownField(owner, name, known), true);
+        this.#reject(field, unknownField(owner, name, known), true);
       } else if (fields.has(plain)) {
-        this.#refuse(field, `${name} repeats ${fields.get(plain)?.name} says`, true);
+        this.#reject(field, `${name} repeats ${fields.get(plain)?.name} says`, true);
       } else if (one !== undefined && (keepsUnknown || known.includes(plain))) {
         fields.set(plain, field);
       }
@@ -420,7 +420,7 @@ class ActionsReader {
     return fields;
   }
 
-  #refuse({ path }: Given, message: string, isKey = false): undefined {
+  #reject({ path }: Given, message: string, isKey = false): undefined {
     this.#problems.push({ path, message, isKey });
     return undefined;
   }
@@ -428,7 +428,7 @@ class ActionsReader {
 
 /** Returns a message such as `a profile has no field "domian": did you mean domain?` */
 export function unknownField(owner: string, name: string, known: readonly string[]): string {
-  const meant = meantBy(name, known);
+  const meant = similarName(name, known);
   const list = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
   return `${owner} has no field ${quoted(name)}: ${meant === undefined ? list : `did you mean ${meant}?`}`;
 }

@@ -6,7 +6,7 @@
 
 import { newCostBudget } from '../../process/regex/expression.ts';
 import { isObject } from '../model.ts';
-import { fieldPath, meantBy, quoted } from '../rule-error.ts';
+import { fieldPath, quoted, similarName } from '../rule-error.ts';
 import { readTextFile, type TextFileProblem, type YamlDocument } from '../yaml/document.ts';
 import { type DocumentPath, type PathProblem, valuePlacer } from '../yaml/places.ts';
 import {
@@ -91,7 +91,7 @@ class ProfilesReader {
   }
 
   file({ value, hasMore }: YamlDocument): Profile[] {
-    if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
+    if (hasMore) return this.#reject([], 'holds several documents, expected one') ?? [];
     if (value === '') return [];
     const file = this.#map([], value, ['profiles'], 'the file');
     if (file === undefined) return [];
@@ -99,11 +99,11 @@ class ProfilesReader {
     if (profiles === '' || profiles === undefined) return [];
     if (!isObject(profiles)) {
       const form = 'expected a map of names, each with domain and rate_limits';
-      return this.#refuse(['profiles'], `profiles: ${form}`) ?? [];
+      return this.#reject(['profiles'], `profiles: ${form}`) ?? [];
     }
     const names = Object.keys(profiles);
     if (names.length > maxProfiles)
-      this.#refuse(['profiles'], `profiles: ${names.length} are too many, ${maxProfiles} are allowed`);
+      this.#reject(['profiles'], `profiles: ${names.length} are too many, ${maxProfiles} are allowed`);
     return names.slice(0, maxProfiles).flatMap((name) => this.#profile(name, profiles[name]) ?? []);
   }
 
@@ -111,7 +111,7 @@ class ProfilesReader {
     const path = ['profiles', name];
     if (!profileName.test(name)) {
       const form = 'at most 63 letters, digits, `.`, `_` and `-`, and begins with a letter or digit';
-      this.#refuse(path, `${quoted(name)} is not a name of a profile, which has ${form}`, true);
+      this.#reject(path, `${quoted(name)} is not a name of a profile, which has ${form}`, true);
     }
     const map = this.#map(path, value, profileFields, 'a profile');
     if (map === undefined) return undefined;
@@ -131,11 +131,11 @@ class ProfilesReader {
     if (value === undefined && this.#misspelled.has(fieldPath(at))) return [];
     if (value === undefined || value === '') {
       const problem = 'rate_limits: is missing, expected a list as in a route of Envoy';
-      return this.#refuse(value === undefined ? path : at, problem) ?? [];
+      return this.#reject(value === undefined ? path : at, problem) ?? [];
     }
     const reported = this.problems.length;
     const read = readRateLimits(value, at, this.problems, newCostBudget());
-    if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
+    if (Array.isArray(value) && value.length === 0) this.#reject(at, 'rate_limits: expected at least 1');
     // Positions are those of the file only if nothing was left out.
     if (this.problems.length === reported)
       for (const [index, one] of read.entries()) this.#check([...at, index], one);
@@ -147,14 +147,14 @@ class ProfilesReader {
     path: DocumentPath,
     { actions, stage, disableKey, hasOwnLimit, hasOwnHits, onStreamDone }: RateLimitConfig,
   ): void {
-    const refuse = (isThere: boolean, key: string, why: string): void => {
-      if (isThere) this.#refuse([...path, key], `${key}: ${why}`, true);
+    const reject = (isThere: boolean, key: string, why: string): void => {
+      if (isThere) this.#reject([...path, key], `${key}: ${why}`, true);
     };
-    refuse(stage !== 0, 'stage', 'a profile is one stage, 0');
-    refuse(disableKey !== '', 'disable_key', 'only the runtime of Envoy could disable it');
-    refuse(hasOwnLimit, 'limit', 'its value is metadata, which only Envoy has');
-    refuse(hasOwnHits, 'hits_addend', 'each request counts 1');
-    refuse(onStreamDone, 'apply_on_stream_done', 'a profile is used only before the request');
+    reject(stage !== 0, 'stage', 'a profile is one stage, 0');
+    reject(disableKey !== '', 'disable_key', 'only the runtime of Envoy could disable it');
+    reject(hasOwnLimit, 'limit', 'its value is metadata, which only Envoy has');
+    reject(hasOwnHits, 'hits_addend', 'each request counts 1');
+    reject(onStreamDone, 'apply_on_stream_done', 'a profile is used only before the request');
     for (const [index, action] of actions.entries()) this.#checkAction([...path, 'actions', index], action);
   }
 
@@ -164,7 +164,7 @@ class ProfilesReader {
       case 'destination_cluster':
       case 'metadata':
       case 'extension':
-        this.#refuse(path, `${action.type}: only Envoy knows its value, and a profile is for other proxies`);
+        this.#reject(path, `${action.type}: only Envoy knows its value, and a profile is for other proxies`);
         break;
       case 'request_headers':
         this.#checkHeader([...path, action.type, 'header_name'], action.headerName);
@@ -179,7 +179,7 @@ class ProfilesReader {
 
   #checkHeader(path: DocumentPath, name: string): void {
     if (!name.startsWith(':') || pseudoHeaders.includes(name)) return;
-    this.#refuse(path, `${quoted(name)} is not known, there are ${pseudoHeaders.join(', ')}`);
+    this.#reject(path, `${quoted(name)} is not known, there are ${pseudoHeaders.join(', ')}`);
   }
 
   #domain(path: DocumentPath, value: unknown, profile: DocumentPath): string {
@@ -187,7 +187,7 @@ class ProfilesReader {
     if (value === undefined && this.#misspelled.has(fieldPath(path))) return '';
     const problem =
       value === undefined || value === '' ? 'is missing: the domain of the rules' : 'expected text';
-    return this.#refuse(value === undefined ? profile : path, `domain: ${problem}`) ?? '';
+    return this.#reject(value === undefined ? profile : path, `domain: ${problem}`) ?? '';
   }
 
   /** The first one where nothing is said. */
@@ -200,7 +200,7 @@ class ProfilesReader {
     const value = map[field];
     const chosen = value === undefined ? choices[0] : choices.find((one) => one === value);
     if (chosen === undefined)
-      this.#refuse([...profile, field], `${field}: expected ${choices.join(' or ')}${cameAs(value)}`);
+      this.#reject([...profile, field], `${field}: expected ${choices.join(' or ')}${cameAs(value)}`);
     return chosen ?? choices[0]!;
   }
 
@@ -209,7 +209,7 @@ class ProfilesReader {
     const hops = typeof value === 'string' && /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
     if (hops <= maxTrustedHops) return hops;
     const form = `expected a whole number from 0 to ${maxTrustedHops}`;
-    return this.#refuse(path, `trustedHops: ${form}${cameAs(value)}`) ?? 0;
+    return this.#reject(path, `trustedHops: ${form}${cameAs(value)}`) ?? 0;
   }
 
   #map(
@@ -218,17 +218,17 @@ class ProfilesReader {
     known: readonly string[],
     what: string,
   ): Record<string, unknown> | undefined {
-    if (!isObject(value)) return this.#refuse(path, `${what}: expected a map with ${known.join(', ')}`);
+    if (!isObject(value)) return this.#reject(path, `${what}: expected a map with ${known.join(', ')}`);
     for (const key of Object.keys(value)) {
       if (known.includes(key)) continue;
-      const meant = meantBy(key, known);
+      const meant = similarName(key, known);
       if (meant !== undefined) this.#misspelled.add(fieldPath([...path, meant]));
-      this.#refuse([...path, key], unknownField(what, key, known), true);
+      this.#reject([...path, key], unknownField(what, key, known), true);
     }
     return value;
   }
 
-  #refuse(path: DocumentPath, message: string, isKey = false): undefined {
+  #reject(path: DocumentPath, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
   }

@@ -89,8 +89,8 @@ export class ManifestReader extends RuleReader<unknown> {
       const isNone = map[name] === null && (mayBeNull || this.#ignoresNull);
       const value = isNone ? undefined : map[name];
       if (value === undefined) {
-        if (isRequired) this.#refuse('is required', name);
-        if (ifMissing !== undefined && map[ifMissing.unless] !== true) this.#refuse(ifMissing.text, name);
+        if (isRequired) this.#reject('is required', name);
+        if (ifMissing !== undefined && map[ifMissing.unless] !== true) this.#reject(ifMissing.text, name);
         continue;
       }
       this.#path.push(name);
@@ -117,7 +117,7 @@ export class ManifestReader extends RuleReader<unknown> {
   ): Value[] | undefined {
     const isTooDeep = kind === 'rules' && this.#path.length > 2 * descriptorLevels;
     if (isTooDeep && Array.isArray(node)) {
-      if (node.length > 0) this.#refuse(`must be empty: rules nest at most ${descriptorLevels} levels deep`);
+      if (node.length > 0) this.#reject(`must be empty: rules nest at most ${descriptorLevels} levels deep`);
       return [];
     }
     const found: Value[] = [];
@@ -141,7 +141,7 @@ export class ManifestReader extends RuleReader<unknown> {
     }
     this.#path.pop();
     if (max !== undefined && value.length > max)
-      this.#refuse(`must have at most ${max} elements, found ${value.length}`);
+      this.#reject(`must have at most ${max} elements, found ${value.length}`);
   }
 
   protected override text(value: unknown, row: Partial<FieldRow> = {}): string | undefined {
@@ -150,11 +150,11 @@ export class ManifestReader extends RuleReader<unknown> {
     // Characters are counted as the API server counts them, that is, in code points.
     const length = value.length <= max ? 0 : [...value].length;
     const known = words?.map(enumName) ?? [value];
-    if (!known.includes(value)) this.#refuse(unknownWord(this.fieldName, known, value));
-    else if (!value.isWellFormed()) this.#refuse('is not valid Unicode');
-    else if (length > max) this.#refuse(`must have at most ${max} characters, found ${length}`);
+    if (!known.includes(value)) this.#reject(unknownWord(this.fieldName, known, value));
+    else if (!value.isWellFormed()) this.#reject('is not valid Unicode');
+    else if (length > max) this.#reject(`must have at most ${max} characters, found ${length}`);
     else if (form !== undefined && !new RegExp(pattern, 'u').test(value))
-      this.#refuse(`must be ${form}, found '${value}'`);
+      this.#reject(`must be ${form}, found '${value}'`);
     return value;
   }
 
@@ -185,7 +185,7 @@ export class ManifestReader extends RuleReader<unknown> {
     if (typeof value !== 'number' || !Number.isFinite(value))
       return this.#rejectType('a whole number', value);
     if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value;
-    return this.#refuse(`must be a whole number from ${min} to ${max}, found ${value}`);
+    return this.#reject(`must be a whole number from ${min} to ${max}, found ${value}`);
   }
 
   protected override requests(value: unknown, { min = 0 }: FieldRow): number | undefined {
@@ -206,15 +206,15 @@ export class ManifestReader extends RuleReader<unknown> {
 
   protected override metadata(value: unknown, { max = 0 }: FieldRow): JsonObject | undefined {
     if (!isObject(value)) return this.#rejectType('an object', value);
-    if (!isWithin(value, max)) return this.#refuse(`must nest objects and lists at most ${max} levels deep`);
+    if (!isWithin(value, max)) return this.#reject(`must nest objects and lists at most ${max} levels deep`);
     return Object.keys(value).length > 0 ? value : undefined;
   }
 
   #rejectType(wanted: string, found: unknown): undefined {
-    this.#refuse(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
+    this.#reject(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
   }
 
-  #refuse(text: string, ...below: string[]): undefined {
+  #reject(text: string, ...below: string[]): undefined {
     this.problems.push({ code: 'wrong-type', text, path: [...this.#path, ...below] });
   }
 }

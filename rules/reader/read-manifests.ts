@@ -86,7 +86,7 @@ export interface ManifestReading {
   /** Manifests of RateLimitOverrides. */
   overrides: Manifest[];
   /** Manifests with errors outside their spec. They are left out, but their specs are still checked. */
-  refused: Manifest[];
+  rejected: Manifest[];
   /** Errors of documents that are left out. */
   errors: RuleError[];
   skipped: SkippedDocument[];
@@ -108,7 +108,7 @@ class ManifestReader {
   readonly reading: ManifestReading = {
     manifests: [],
     overrides: [],
-    refused: [],
+    rejected: [],
     errors: [],
     skipped: [],
   };
@@ -181,7 +181,7 @@ class ManifestReader {
     this.#failAll(problems, placeOf);
     const { spec } = value;
     const manifest = { metadata, spec, line: placeOf([]).line, placeOf };
-    (problems.length === 0 ? read : this.reading.refused).push(manifest);
+    (problems.length === 0 ? read : this.reading.rejected).push(manifest);
   }
 
   #failAll(problems: readonly ValueProblem[], placeOf: Manifest['placeOf']): void {

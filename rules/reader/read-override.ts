@@ -5,10 +5,10 @@ import { type Entry, isObject, type Unit, unitFromText, type Written } from '../
 import type { Override, OverrideEffect, OverrideOrigin } from '../override.ts';
 import {
   formatManifestError,
-  meantBy,
   quoted,
   type RuleError,
   RuleErrorList,
+  similarName,
   type ValueProblem,
 } from '../rule-error.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
@@ -54,7 +54,7 @@ export function readOverride(value: unknown, origin: OverrideOrigin): OverrideRe
 
 function unknownField(path: DocumentPath): string {
   const [owner, known] = path.length === 1 ? ['an override', fieldNames] : ['an entry', ['key', 'value']];
-  const meant = meantBy(String(path.at(-1)), known);
+  const meant = similarName(String(path.at(-1)), known);
   const hint =
     meant === undefined
       ? `: ${known.join(known.length === 2 ? ' and ' : ', ')} are`

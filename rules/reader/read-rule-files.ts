@@ -283,7 +283,7 @@ class RuleFileReader extends RuleReader<number> {
   protected override isMap(node: number, { kind, isOwn }: FieldRow): boolean {
     if (this.#walk.tape.kind(node) === NodeKind.MAP) return true;
     if (isOwn && this.isIgnored(node)) this.reject(node, 'wrong-type', `${kind} must be a map, found null`);
-    this.#refuse(node, goTypes[kind]!);
+    this.#reject(node, goTypes[kind]!);
     return false;
   }
 
@@ -301,7 +301,7 @@ class RuleFileReader extends RuleReader<number> {
     read: (map: number) => Value,
   ): Value[] | undefined {
     if (this.#walk.tape.kind(node) === NodeKind.LIST) return this.#walk.maps(node, read);
-    this.#refuse(node, goTypes[kind]!);
+    this.#reject(node, goTypes[kind]!);
     return this.isIgnored(node) ? [] : undefined;
   }
 
@@ -310,13 +310,13 @@ class RuleFileReader extends RuleReader<number> {
     const type = this.#walk.scalarType(node);
     if (type === 'null') return '';
     if (type !== undefined && type !== 'float' && type !== 'huge') return this.#walk.text(node);
-    this.#refuse(node, 'string');
+    this.#reject(node, 'string');
     return undefined;
   }
 
   protected override numberOrText(node: number): string | undefined {
     const type = this.#walk.scalarType(node);
-    if (type === undefined) this.#refuse(node, 'string');
+    if (type === undefined) this.#reject(node, 'string');
     return type === undefined || type === 'null' ? undefined : this.#walk.text(node);
   }
 
@@ -330,7 +330,7 @@ class RuleFileReader extends RuleReader<number> {
 
   protected override boolean(node: number): boolean {
     if (this.#walk.scalarType(node) === 'bool') return booleanValue(this.#walk.tape.text(node));
-    this.#refuse(node, 'bool');
+    this.#reject(node, 'bool');
     return false;
   }
 
@@ -356,7 +356,7 @@ class RuleFileReader extends RuleReader<number> {
       return this.#walk
         .elements(list, (node) => this.#whole(node, maxUint32))
         .filter((value) => value !== undefined);
-    this.#refuse(list, goTypes['percents']!);
+    this.#reject(list, goTypes['percents']!);
     return [];
   }
 
@@ -375,7 +375,7 @@ class RuleFileReader extends RuleReader<number> {
       const value = integerValue(tape.text(node));
       if (value >= 0n && value <= max) return Number(value);
     }
-    this.#refuse(node, 'uint32');
+    this.#reject(node, 'uint32');
     return undefined;
   }
 
@@ -386,7 +386,7 @@ class RuleFileReader extends RuleReader<number> {
     earlier: JsonObject | undefined,
   ): JsonObject | undefined {
     if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
-      this.#refuse(node, metadataType);
+      this.#reject(node, metadataType);
       return undefined;
     }
     const object = earlier ?? {};
@@ -396,7 +396,7 @@ class RuleFileReader extends RuleReader<number> {
   }
 
   /** Reports a value that does not have the required type, unless it is null. */
-  #refuse(node: number, goType: string): void {
+  #reject(node: number, goType: string): void {
     const type = this.#walk.scalarType(node);
     if (type === 'null') return;
     const isMetadata = goType === metadataType;

@@ -66,7 +66,7 @@ export function encodeResource(source: RuleSource): Uint8Array {
   return toBinary(RateLimitConfigSchema, toMessage(source));
 }
 
-function refuse(problem: FieldProblem): never {
+function reject(problem: FieldProblem): never {
   throw new Error(formatManifestError(problem));
 }
 
@@ -76,7 +76,7 @@ function refuse(problem: FieldProblem): never {
  */
 export function decodeResource(
   bytes: Uint8Array,
-  report: (problem: FieldProblem) => void = refuse,
+  report: (problem: FieldProblem) => void = reject,
 ): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
   resourceHead(bytes);

@@ -38,7 +38,7 @@ import {
 } from '../model.ts';
 import { readReserve } from '../reserve.ts';
 import { type RuleErrorCode, unknownWord } from '../rule-error.ts';
-import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
+import { completeLimit, listProblem, unknownAlgorithm } from '../validate-limits.ts';
 
 /**
  * Functions that read a value of each kind. Undefined means that the field counts as not set. `earlier` is the earlier value of the field
@@ -272,26 +272,26 @@ export abstract class RuleReader<Node> {
     const problem = listProblem(rateLimits.length, rateLimit !== undefined);
     if (problem !== undefined) this.reject(second, 'invalid-limits', problem, 'rate_limits');
     const limits = Array.from(rateLimits, (limit = {}, index) =>
-      this.#settled(limit, ['rate_limits', index]),
+      this.#completed(limit, ['rate_limits', index]),
     );
     return problem === undefined ? limits : noLimits;
   }
 
   /** Returns the limits of a `rate_limit`. */
   #only(written: WrittenLimit): readonly Limit[] {
-    if (this.#ownNodes.has(written)) return [this.#settled(written, ['rate_limit'])];
+    if (this.#ownNodes.has(written)) return [this.#completed(written, ['rate_limit'])];
     const said = JSON.stringify(written);
     const known = this.#shared.get(said) ?? [makeLimit(written)];
     if (this.#shared.size < maxShared) this.#shared.set(said, known);
     return known;
   }
 
-  #settled(written: WrittenLimit, above: readonly (string | number)[]): Limit {
+  #completed(written: WrittenLimit, above: readonly (string | number)[]): Limit {
     const limit = makeLimit(written);
     const nodes = this.#ownNodes.get(written);
     if (nodes === undefined) return limit;
     this.#ownNodes.delete(written);
-    settleLimit(limit, { ...written, has: (field) => nodes.has(field) }, (field, code, text) => {
+    completeLimit(limit, { ...written, has: (field) => nodes.has(field) }, (field, code, text) => {
       this.reject(nodes.get(field)!, code, text, ...above, ruleFileName(field));
     });
     return limit;

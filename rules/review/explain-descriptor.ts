@@ -1,5 +1,5 @@
 import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts';
-import { commonLength, isMistyped, meantHint, plainName } from '../rule-error.ts';
+import { commonLength, isMistyped, plainName, similarNameHint } from '../rule-error.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
 /** Chosen: of hundreds of values for a key, a person wants to see the nearest. */
@@ -113,7 +113,7 @@ export function unknownKeyWords(
         return undefined;
       const place = index === 0 ? '' : ` at level ${index + 1}`;
       const known = [...level.map(({ key }) => key), ...level.flatMap(keysWithin)];
-      return `no rule of ${JSON.stringify(domain)} has the key ${JSON.stringify(entry.key.slice(0, 100))}${place}${meantHint(entry.key, known)}`;
+      return `no rule of ${JSON.stringify(domain)} has the key ${JSON.stringify(entry.key.slice(0, 100))}${place}${similarNameHint(entry.key, known)}`;
     }
     level = found.rule.descriptors;
   }

@@ -186,7 +186,7 @@ export function placedWarnings(
   sources: readonly LocatedSource[],
   beside: readonly RuleSource[] = [],
 ): PlacedWarning[] {
-  return meantWarnings(sources, beside).map((warning) => placedWarning(warning, sources));
+  return reviewMistakes(sources, beside).map((warning) => placedWarning(warning, sources));
 }
 
 /** The words for two rules whose counters could meet, at the place of the later one. `more`: see `collisionText`. */
@@ -241,7 +241,7 @@ export function placedWarning(warning: RuleWarning, sources: readonly LocatedSou
 }
 
 /** Reviews sources without warnings about what may be intended. */
-export function meantWarnings(
+export function reviewMistakes(
   sources: readonly LocatedSource[],
   beside: readonly RuleSource[] = [],
 ): RuleWarning[] {

@@ -137,8 +137,8 @@ class Pair {
     const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
     if (!outcome.ok) return;
     this.#hash = outcome.hash;
-    this.refused = (outcome.refused?.resources ?? []).map(({ name }) => name).sort();
-    this.inForce = resourcesInForce(this.#reported, this.inForce, outcome.refused?.resources ?? []);
+    this.refused = (outcome.rejected?.resources ?? []).map(({ name }) => name).sort();
+    this.inForce = resourcesInForce(this.#reported, this.inForce, outcome.rejected?.resources ?? []);
   }
 }
 

@@ -65,7 +65,7 @@ const connections = () => ({
   maxConnections: 100,
   connectionMemory: new ConnectionMemory({ maxBytes: 1 << 20, timers: systemTimers }),
   changed: () => {},
-  refused: () => {},
+  rejected: () => {},
 });
 
 async function openLookup(tls?: CertificatePair): Promise<Door> {

@@ -439,7 +439,7 @@ function largestJson({ domain = '', descriptors = [] }: Request): Buffer {
 
 function answerJson(handler: UnaryHandler, body: Uint8Array): void {
   const parsed = requestFromJson(body, defaultRequestLimits);
-  if ('refusal' in parsed) throw new Error(parsed.refusal);
+  if ('rejection' in parsed) throw new Error(parsed.rejection);
   responseToJson(decide(handler, parsed.wire));
 }
 
@@ -528,7 +528,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
   it('of the first largest body of /json holds others up for 20 ms at most, as the codec is warm', async () => {
     const body = largestJson(decided['as many entries as fit']!(256, 0));
     const parsed = requestFromJson(body, defaultRequestLimits);
-    if ('refusal' in parsed) throw new Error(parsed.refusal);
+    if ('rejection' in parsed) throw new Error(parsed.rejection);
     const answer = decide(limiter(everything), parsed.wire);
     // A process has its own compiled code, and so has a worker.
     const program = `

@@ -46,7 +46,7 @@ function serve(requests: readonly Uint8Array[]): string {
       outcomes.add('unreadable');
       continue;
     }
-    const { refusal, typeUrl } = request;
+    const { rejection: refusal, typeUrl } = request;
     // As the stream does: it passes over what asks for another type, before the form is asked.
     if (typeUrl !== rateLimitConfigTypeUrl) {
       outcomes.add('other type');
@@ -100,14 +100,14 @@ function follow(responses: readonly Uint8Array[]): string {
       outcomes.add('refused');
       continue;
     }
-    inForce = resourcesInForce(reported, table && inForce, change.refused?.resources ?? []);
+    inForce = resourcesInForce(reported, table && inForce, change.rejected?.resources ?? []);
     if (change.rules !== undefined) table = RuleTable.with(table, change.rules);
     if (table !== undefined && whole.rules !== undefined) {
       const { contentHash } = new RuleTable(whole.rules.bytes);
       must(table.contentHash === contentHash, 'what is in force depends on how it came');
     }
     const { size } = inForce;
-    outcomes.add(`${Math.min(size, 3)} in force${change.refused === undefined ? '' : ', some refused'}`);
+    outcomes.add(`${Math.min(size, 3)} in force${change.rejected === undefined ? '' : ', some refused'}`);
   }
   return [...outcomes].sort().join();
 }

@@ -46,7 +46,7 @@ it('allocates 864 bytes to decide a request of one known descriptor in memory', 
     answer: (response: object) => {
       last = response;
     },
-    refuse: (error: unknown) => {
+    reject: (error: unknown) => {
       throw error;
     },
   };

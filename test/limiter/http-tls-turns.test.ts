@@ -23,7 +23,7 @@ describeWithServer('an HTTP connection over TLS', opensslProgram, (openssl) => {
         throw error;
       },
       tls: { cert: readFileSync(certFile), key: readFileSync(keyFile) },
-      connections: { maxConnections: 10, connectionMemory, changed: () => {}, refused: () => {} },
+      connections: { maxConnections: 10, connectionMemory, changed: () => {}, rejected: () => {} },
     });
     onTestFinished(() => server.close());
     const { port } = await server.listen({ host: '127.0.0.1', port: 0 });

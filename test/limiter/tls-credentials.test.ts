@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
   const watch = (files: TlsFiles) =>
-    watchTlsCredentials({ files, timers: new ManualTimers(), changed: () => {}, refused: () => {} });
+    watchTlsCredentials({ files, timers: new ManualTimers(), changed: () => {}, rejected: () => {} });
 
   it('reads a certificate with its key, and authorities', async () => {
     const authority = createAuthority(openssl, temporaryFolder(), 'authority');
@@ -32,7 +32,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
     const error = await watchTlsCredentials({
       ...{ files, settings, timers: new ManualTimers() },
       changed: () => {},
-      refused: () => {},
+      rejected: () => {},
     }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(WatchedFilesError);
     return (error as Error).message.replaceAll(pem, 'PEM');

@@ -46,7 +46,7 @@ describeWithServer('a caller over TLS that only ended its own side', opensslProg
       clock: systemClock,
       timers: systemTimers,
       random: () => 0.5,
-      listener: { refused: () => {}, certificateInUse: () => {}, certificateRejected: () => {} },
+      listener: { rejected: () => {}, certificateInUse: () => {}, certificateRejected: () => {} },
       onFault: () => {},
     });
     running.push(server);

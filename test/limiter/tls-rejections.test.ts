@@ -38,7 +38,7 @@ function createSockets(
     timers: systemTimers,
     random: () => 0.5,
     listener: {
-      refused: (connection) => refused.push(connection),
+      rejected: (connection) => refused.push(connection),
       certificateInUse: () => {},
       certificateRejected: () => {},
     },

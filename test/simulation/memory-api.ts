@@ -1,6 +1,6 @@
 /** Access of one client to a simulated cluster. Answers take time, and faults can be injected into each request. */
 import type { ApiRequest, Denial, KubernetesApi, WatchStream } from '../../control-plane/kubernetes/api.ts';
-import { ApiError, refusal, unreachable } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError, rejection, unreachable } from '../../control-plane/kubernetes/api-error.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import {
   apiVersion,
@@ -333,7 +333,7 @@ function rejectionOf(request: ApiRequest, { refused, unreached }: Fault): ApiErr
   if (refused === undefined) return undefined;
   const { status, reason, retryAfterSeconds } = refused;
   const { method = 'GET', path } = request;
-  return refusal({
+  return rejection({
     status,
     body: JSON.stringify({ kind: 'Status', code: status, reason, message: `simulated ${reason}` }),
     request: `${method} ${path}`,

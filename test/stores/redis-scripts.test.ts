@@ -139,7 +139,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
         expect(op?.error).toBe(needsScripts);
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      expect([breaker.phase, breaker.opened, breaker.refused]).toEqual(['closed', 0, 0]);
+      expect([breaker.phase, breaker.opened, breaker.rejected]).toEqual(['closed', 0, 0]);
     }));
 
   it('never leaves a key below zero when refunds meet', () =>

@@ -291,7 +291,7 @@ class RealLimiter {
         { abandoned: false },
         {
           answer: resolve,
-          refuse: (error) => (error instanceof StoreError ? resolve(undefined) : reject(error)),
+          reject: (error) => (error instanceof StoreError ? resolve(undefined) : reject(error)),
         },
       );
     });

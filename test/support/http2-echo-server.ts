@@ -30,7 +30,7 @@ export async function startHttp2Echo(options: {
     timers: systemTimers,
     random: Math.random,
     listener: {
-      refused: () => {},
+      rejected: () => {},
       certificateInUse: () => {},
       certificateRejected: () => {},
     },

@@ -47,7 +47,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     metric: { key: '', slot: 0, lastUse: 0 },
     window: undefined,
     key: '',
-    refusal: 0,
+    rejection: 0,
     place: undefined,
   }));
   return { kind: 'limited', rule, limits, marker: undefined };

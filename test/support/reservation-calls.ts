@@ -28,13 +28,13 @@ export type ReservedCounter = {
 };
 
 /** One call, answered in place. */
-export interface TestCall extends Omit<Reservation, 'hasMore' | 'width' | 'outcome' | 'settled'> {
+export interface TestCall extends Omit<Reservation, 'hasMore' | 'width' | 'outcome' | 'commitOutcome'> {
   readonly verb: 'reserve' | 'commit' | 'look';
   readonly counters: ReservedCounter[];
   readonly caller: Caller | undefined;
   error: StoreError | undefined;
-  /** Of a commit as it is `settled`. */
-  outcome: Reservation['outcome' | 'settled'];
+  /** For a commit, its `commitOutcome`. */
+  outcome: Reservation['outcome' | 'commitOutcome'];
 }
 
 type GivenCall = Partial<TestCall> & Pick<TestCall, 'counters'>;
@@ -133,7 +133,15 @@ export function sendCall(store: Store, call: TestCall, done: () => void): void {
   const ops = operationsOf(call);
   const { reservation } = ops[0]!.hold!;
   store.submit(ops, countAll, () => {
-    const { outcome, settled, full, expiresAtMs, charged, amount, reservedDescriptors } = reservation;
+    const {
+      outcome,
+      commitOutcome: settled,
+      full,
+      expiresAtMs,
+      charged,
+      amount,
+      reservedDescriptors,
+    } = reservation;
     const error = ops.find((op) => op.error !== undefined)?.error;
     const became = call.verb === 'commit' ? settled : outcome;
     Object.assign(call, { outcome: became, full, expiresAtMs, charged, amount, reservedDescriptors, error });

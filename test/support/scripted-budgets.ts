@@ -17,7 +17,7 @@ export const budgetScope: BudgetScope = {
   ...{
     isShadow: false,
     isQuota: false,
-    refused: false,
+    rejected: false,
     isExceeded: false,
     used: 700,
     reserved: 600,
@@ -52,7 +52,7 @@ export class ScriptedBudgets implements Budgets {
     done('failure' in this.reserving ? this.reserving : { ...common, ...this.reserving });
   }
 
-  settle(
+  commit(
     question: EndReservationRequest,
     _: unknown,
     done: (answer: EndReservationAnswer | BudgetFailure) => void,

@@ -16,7 +16,7 @@ export class WholeDecider extends Decider {
   ): ClusterDecision {
     return this.decide({
       objects: new Map(objects.map((object) => [object.uid, object])),
-      kept,
+      acceptedSpecs: kept,
       policy,
       nowMs,
     });

@@ -36,7 +36,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
       : `this limiter accepts no changes, because DEBUG_HOST (${host}) is not loopback and callers need no token: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
     clock,
     onRejected: ({ reason: counter, address: peer, detail: reason }) => {
-      stats.refused(counter);
+      stats.rejected(counter);
       rejected({ peer, counter, reason }, counter);
     },
   });
@@ -59,9 +59,9 @@ function callerOf(
 ): ReturnType<NonNullable<ConstructorParameters<typeof ApiGuard>[0]['caller']>> {
   const peer = new SocketPeer(request.socket, peerName(request.socket) ?? 'unknown');
   const found = gate.admit({ peer, callerMemo: undefined }, authorization);
-  if (found.refused !== undefined) {
-    const { code, message: detail } = found.refused;
-    return { refused: code === GrpcCode.RESOURCE_EXHAUSTED ? 429 : 401, detail };
+  if (found.rejected !== undefined) {
+    const { code, message: detail } = found.rejected;
+    return { rejected: code === GrpcCode.RESOURCE_EXHAUSTED ? 429 : 401, detail };
   }
   const bits = { read: Right.READ, admin: Right.ADMIN };
   return {

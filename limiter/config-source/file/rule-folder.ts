@@ -16,14 +16,14 @@ export interface RuleFolderReading {
 
 /**
  * Reads the files of a folder, or one file of any kind (also a pipe), once. Errors name files by path instead of by config name.
- * `refusal` returns the reason why a file in the folder must not be read, which becomes an error of that file. Never throws.
+ * `rejection` returns the reason why a file in the folder must not be read, which becomes an error of that file. Never throws.
  */
 export function readRuleFolder(
   path: string,
   extensions: readonly string[],
-  refusal: (file: string) => string | undefined = () => undefined,
+  rejection: (file: string) => string | undefined = () => undefined,
 ): RuleFolderReading {
-  const listing = withoutRejected(list(path, extensions), refusal);
+  const listing = withoutRejected(list(path, extensions), rejection);
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
   const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'deleted before it was read'));
@@ -47,14 +47,14 @@ const nothing = (): FileListing => ({
 
 function withoutRejected(
   { files, others, errors, reported, ...rest }: FileListing,
-  refusal: (file: string) => string | undefined,
+  rejection: (file: string) => string | undefined,
 ): FileListing {
   const kept = files.filter(({ path }) => {
-    const text = refusal(path);
+    const text = rejection(path);
     if (text !== undefined) errors.push(unplacedError('unreadable', path, text));
     return text === undefined;
   });
-  const rightOthers = new Map([...others].filter(([, path]) => refusal(path) === undefined));
+  const rightOthers = new Map([...others].filter(([, path]) => rejection(path) === undefined));
   return { ...rest, files: kept, others: rightOthers, errors, reported };
 }
 

@@ -34,10 +34,10 @@ export class AdsTransport {
   readonly #context: LastGoodValue<SecureContext> | undefined;
 
   /** `tls`: undefined without TLS. @throws ConfigSourceError that names the setting of a file that is missing or not PEM */
-  constructor(target: string, tls: AdsTls | undefined, refused: (reason: string) => void) {
+  constructor(target: string, tls: AdsTls | undefined, rejected: (reason: string) => void) {
     this.#target = target;
     this.#serverName = tls?.serverName ?? '';
-    this.#context = tls && orReject(() => new LastGoodValue(() => secureContext(tls), refused));
+    this.#context = tls && orReject(() => new LastGoodValue(() => secureContext(tls), rejected));
   }
 
   /** The context created from the current files; undefined without TLS. */

@@ -63,7 +63,7 @@ export function encodeRequest(node: Node, { version, nonce, error }: SessionRequ
 /** `initial`: the versions of the resources in force, by name, for the first request of a stream. */
 export function encodeDeltaRequest(
   node: Node,
-  { nonce, error, refused }: SessionRequest,
+  { nonce, error, rejected }: SessionRequest,
   initial: Record<string, string>,
 ): Uint8Array {
   const request = create(DeltaDiscoveryRequestSchema, {
@@ -72,7 +72,7 @@ export function encodeDeltaRequest(
     initialResourceVersions: initial,
     responseNonce: nonce,
   });
-  if (error !== undefined) request.errorDetail = deltaError(error, refused);
+  if (error !== undefined) request.errorDetail = deltaError(error, rejected);
   return toBinary(DeltaDiscoveryRequestSchema, request);
 }
 
@@ -80,9 +80,9 @@ export function encodeDeltaRequest(
 const longestListBytes = 900 * 1024;
 
 /** A NACK has one error for the whole response. Its details list the rejected resources. */
-function deltaError(message: string, refused: SessionRequest['refused']): Status {
-  if (refused === undefined) return create(StatusSchema, { message });
-  const resources = refused.map(({ name, message: why }) => ({ name, message: why }));
+function deltaError(message: string, rejected: SessionRequest['rejected']): Status {
+  if (rejected === undefined) return create(StatusSchema, { message });
+  const resources = rejected.map(({ name, message: why }) => ({ name, message: why }));
   const listed = create(RefusedResourcesSchema, { resources });
   // A server ends the stream if a request is too long. An error without a list rejects the whole response.
   if (toBinary(RefusedResourcesSchema, listed).length > longestListBytes)

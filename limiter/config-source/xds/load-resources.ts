@@ -49,7 +49,7 @@ export interface LoadedResources {
   hash: string | undefined;
   rules: CompiledRules | undefined;
   /** The resources that were rejected, and all errors; undefined if there were none. */
-  refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RejectedRules[] }) | undefined;
+  rejected: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RejectedRules[] }) | undefined;
 }
 
 /** Blocks for a time proportional to the size of the response. */
@@ -80,16 +80,16 @@ export function loadResources(
   const isNothingLeft = count === 0 && resources.length > 0;
   if (isNothingLeft || problems.size > maxRejected) return failed(list.errors, list.count);
   const { errors, count: total } = list;
-  const refused = total === 0 ? undefined : { errors, total, resources: rejectedRules(problems) };
+  const rejected = total === 0 ? undefined : { errors, total, resources: rejectedRules(problems) };
   if (change) {
-    if (!change.removes && places.every(({ isFormer }) => isFormer)) return unchanged(hashInForce, refused);
+    if (!change.removes && places.every(({ isFormer }) => isFormer)) return unchanged(hashInForce, rejected);
     const rules: CompiledRules = { ...compiled(sources, count), domains: change.domains };
-    return { outcome: { ok: true, hash: undefined, rules, refused }, reviewed: undefined };
+    return { outcome: { ok: true, hash: undefined, rules, rejected }, reviewed: undefined };
   }
   const hash = hashOf(places.flatMap(({ resource }) => resource ?? []));
-  if (hash === hashInForce) return unchanged(hash, refused);
+  if (hash === hashInForce) return unchanged(hash, rejected);
   const rules = compiled(sources, count);
-  return { outcome: { ok: true, hash, rules, refused }, reviewed: () => unplaced(sources) };
+  return { outcome: { ok: true, hash, rules, rejected }, reviewed: () => unplaced(sources) };
 }
 
 function compiled(sources: readonly RuleSource[], count: number): CompiledRules {
@@ -108,8 +108,11 @@ function rejectedRules(problems: ReadonlyMap<string, readonly string[]>): Reject
   return [...problems].map(([name, texts]) => ({ name, message: shortened(texts.join('; '), longestWords) }));
 }
 
-function unchanged(hash: string | undefined, refused: LoadedResources['refused']): MadeLoad<LoadedResources> {
-  return { outcome: { ok: true, hash, rules: undefined, refused }, reviewed: undefined };
+function unchanged(
+  hash: string | undefined,
+  rejected: LoadedResources['rejected'],
+): MadeLoad<LoadedResources> {
+  return { outcome: { ok: true, hash, rules: undefined, rejected }, reviewed: undefined };
 }
 
 /** A resource of a load, which the resource in force can replace. */

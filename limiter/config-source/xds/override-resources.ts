@@ -16,7 +16,7 @@ export interface ReadOverrides {
   readonly overrides: readonly Override[];
   readonly errors: RuleError[];
   /** The overrides that were rejected, by name; only with incremental xDS. */
-  readonly refused: RejectedRules[];
+  readonly rejected: RejectedRules[];
 }
 
 /** A decoded override, or its errors. */
@@ -88,31 +88,31 @@ function readResource(value: Uint8Array): Reading {
 function joined(readings: readonly (readonly [string, Reading])[]): ReadOverrides {
   const overrides: Override[] = [];
   const errors: RuleError[] = [];
-  const refused: RejectedRules[] = [];
+  const rejected: RejectedRules[] = [];
   for (const [name, reading] of readings) {
     if (reading.override !== undefined) {
       overrides.push(reading.override);
       continue;
     }
     for (const text of reading.texts) errors.push(unplacedError('wrong-type', name, text));
-    refused.push({ name, message: reading.texts.join('; ') });
+    rejected.push({ name, message: reading.texts.join('; ') });
   }
-  return { overrides, errors, refused };
+  return { overrides, errors, rejected };
 }
 
 /** Adds the rejected overrides to the rejected rules of a load. */
 export function withRejected(
   outcome: LoadedResources | FailedLoad,
-  { errors, refused }: ReadOverrides,
+  { errors, rejected }: ReadOverrides,
 ): LoadedResources | FailedLoad {
-  if (!outcome.ok || refused.length === 0) return outcome;
-  const { refused: rules } = outcome;
+  if (!outcome.ok || rejected.length === 0) return outcome;
+  const { rejected: rules } = outcome;
   return {
     ...outcome,
-    refused: {
+    rejected: {
       errors: [...(rules?.errors ?? []), ...errors],
       total: (rules?.total ?? 0) + errors.length,
-      resources: [...(rules?.resources ?? []), ...refused],
+      resources: [...(rules?.resources ?? []), ...rejected],
     },
   };
 }

@@ -74,7 +74,7 @@ class Limiter {
     const { outcome } = this.#load(bytes, parts, this.#hash);
     this.compiled = [];
     if (!outcome.ok) return false;
-    const { rules, hash, refused } = outcome;
+    const { rules, hash, rejected: refused } = outcome;
     this.#hash = hash;
     this.inForce = resourcesInForce(this.reported, this.inForce, refused?.resources ?? []);
     this.refused = Object.fromEntries((refused?.resources ?? []).map(({ name, message }) => [name, message]));

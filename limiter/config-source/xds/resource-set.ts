@@ -240,15 +240,15 @@ export function partsToReview(
   return { bytes, parts: { names, former: new Map(), change: undefined }, join };
 }
 
-/** Returns the resources in force after a load of `reported` in which the resources of `refused` were rejected. */
+/** Returns the resources in force after a load of `reported` in which the resources of `rejected` were invalid. */
 export function resourcesInForce(
   reported: ResourceSet,
   before: ResourceSet | undefined,
-  refused: readonly { name: string }[],
+  rejected: readonly { name: string }[],
 ): ResourceSet {
-  if (refused.length === 0) return reported;
+  if (rejected.length === 0) return reported;
   const next = new Map(reported);
-  for (const { name } of refused) {
+  for (const { name } of rejected) {
     const kept = before?.get(name);
     if (kept === undefined) next.delete(name);
     else next.set(name, kept);

@@ -75,7 +75,7 @@ describe('the connection of an xDS session', () => {
     const one = reach['open:new']?.() as Session;
     one.received(response('1'));
     const refused = [{ name: 'a', message: 'bad' }];
-    expect(one.loaded({ accepted: false, message: 'a: bad', refused })).toEqual([
+    expect(one.loaded({ accepted: false, message: 'a: bad', rejected: refused })).toEqual([
       { do: 'send', request: { version: '', nonce: 'n1', error: 'a: bad', refused } },
     ]);
   });

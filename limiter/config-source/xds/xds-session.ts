@@ -64,7 +64,7 @@ export type LoadResult =
       accepted: false;
       message: string;
       /** The rejected resources, if the others are in force; undefined if the whole response is rejected. */
-      refused?: readonly RejectedRules[] | undefined;
+      rejected?: readonly RejectedRules[] | undefined;
     };
 
 /** The name of a rejected resource, and the reason for its rejection. */
@@ -81,7 +81,7 @@ export interface SessionRequest {
   /** The reason why the response is rejected; undefined for an ACK. */
   error: string | undefined;
   /** The rejected resources of a response that is rejected in part. */
-  refused?: readonly RejectedRules[] | undefined;
+  rejected?: readonly RejectedRules[] | undefined;
 }
 
 export type SessionAction<R> =
@@ -119,7 +119,7 @@ export class XdsSession<R extends VersionedResponse> {
   /** Counts streams, so that an ACK or NACK is only sent on the stream of its response. */
   #stream = 0;
   /** The numbers of consecutive failed connections, and of consecutive streams that ended before they settled. */
-  #refusals = 0;
+  #rejections = 0;
   #breaks = 0;
   #acceptedVersion = '';
   #loading: { response: R; stream: number } | undefined;
@@ -156,7 +156,7 @@ export class XdsSession<R extends VersionedResponse> {
   opened(): SessionAction<R>[] {
     if (this.#state !== 'connecting') return [];
     this.#state = 'open:new';
-    this.#refusals = 0;
+    this.#rejections = 0;
     this.#stream++;
     return [this.#send('', undefined), { do: 'settle', delayMs: settleMs }];
   }
@@ -236,7 +236,7 @@ export class XdsSession<R extends VersionedResponse> {
   #pauseAfterRejectionMs(): number {
     const { connectRetryMs: initialMs, backoff } = this.#options;
     const maxMs = Math.max(initialMs, backoff.maxMs);
-    return backoffMs({ ...backoff, initialMs, maxMs }, this.#refusals++);
+    return backoffMs({ ...backoff, initialMs, maxMs }, this.#rejections++);
   }
 
   #brokenMs(): number {
@@ -266,8 +266,8 @@ export class XdsSession<R extends VersionedResponse> {
 
   #answer(nonce: string, loadResult: LoadResult): SessionAction<R> {
     if (loadResult.accepted) return this.#send(nonce, undefined);
-    const { message: error, refused } = loadResult;
-    if (refused === undefined) return this.#send(nonce, error);
-    return { do: 'send', request: { version: this.#acceptedVersion, nonce, error, refused } };
+    const { message: error, rejected } = loadResult;
+    if (rejected === undefined) return this.#send(nonce, error);
+    return { do: 'send', request: { version: this.#acceptedVersion, nonce, error, rejected } };
   }
 }

@@ -427,8 +427,8 @@ export class XdsConfigSource implements ConfigSource {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: rejectionMessage(outcome) };
     }
-    const { rules, hash, refused } = outcome;
-    const resources = refused?.resources ?? [];
+    const { rules, hash, rejected } = outcome;
+    const resources = rejected?.resources ?? [];
     this.#resourcesInForce = reported && resourcesInForce(reported, this.#resourcesInForce, resources);
     // Overrides come first, so that no request is decided by the first rules without their overrides.
     await this.#useOverrides(
@@ -438,13 +438,13 @@ export class XdsConfigSource implements ConfigSource {
       const loaded = loadedRules(rules, loadMs, this.#table);
       this.#table = loaded.table;
       await this.#listener?.loaded(loaded);
-    } else if (refused === undefined) {
+    } else if (rejected === undefined) {
       this.#listener?.unchanged(loadMs);
     }
     this.#hashInForce = hash;
-    if (refused === undefined) return { accepted: true };
-    this.#listener?.failed(refused.errors, refused.total);
-    return { accepted: false, message: rejectionMessage({ ok: false, ...refused }), refused: resources };
+    if (rejected === undefined) return { accepted: true };
+    this.#listener?.failed(rejected.errors, rejected.total);
+    return { accepted: false, message: rejectionMessage({ ok: false, ...rejected }), rejected: resources };
   }
 
   async #useOverrides({ overrides }: ReadOverrides): Promise<void> {

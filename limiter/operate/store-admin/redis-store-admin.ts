@@ -85,7 +85,7 @@ export class RedisStoreAdmin implements StoreAdmin {
       channel: this.#ownKey('news'),
       servers: options.main,
       timers: options.timers,
-      onRejection: (message) => this.#refused('SUBSCRIBE', message ?? closedAtIt, 0),
+      onRejection: (message) => this.#rejected('SUBSCRIBE', message ?? closedAtIt, 0),
       onSubscribed: () => void this.#missing.delete('SUBSCRIBE'),
     });
   }
@@ -251,7 +251,7 @@ export class RedisStoreAdmin implements StoreAdmin {
   /** Sends a command and notes if it is rejected. Rejects with a StoreError. */
   async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
     const known = this.#missing.get(command);
-    if (known !== undefined && unblockedMs() < known.againMs) throw refused(known.message);
+    if (known !== undefined && unblockedMs() < known.againMs) throw rejected(known.message);
     try {
       const reply = await send().catch(async (error: unknown) => {
         if (!mayClose.has(command) || !isClosed(error)) throw error;
@@ -263,19 +263,19 @@ export class RedisStoreAdmin implements StoreAdmin {
       return reply;
     } catch (error) {
       if (mayClose.has(command) && isClosed(error)) {
-        this.#refused(command, closedAtIt, unblockedMs() + rejectedByClosingMs);
-        throw refused(closedAtIt);
+        this.#rejected(command, closedAtIt, unblockedMs() + rejectedByClosingMs);
+        throw rejected(closedAtIt);
       }
       const reported = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
       // This is not a missing right: REDIS_TYPE is wrong, which decisions report.
       const isElsewhere = error instanceof ReplyError && error.message.startsWith('MOVED ');
       if (error instanceof ReplyError && !reported.transient && !isElsewhere)
-        this.#refused(command, reported.message, 0);
+        this.#rejected(command, reported.message, 0);
       throw reported;
     }
   }
 
-  #refused(command: string, message: string, againMs: number): void {
+  #rejected(command: string, message: string, againMs: number): void {
     const isNew = !this.#missing.has(command);
     const missing = { command, message, againMs };
     this.#missing.set(command, missing);
@@ -290,7 +290,7 @@ export class RedisStoreAdmin implements StoreAdmin {
   }
 }
 
-function refused(message: string): StoreError {
+function rejected(message: string): StoreError {
   return new StoreError(message, { transient: false, notCounted: true });
 }
 

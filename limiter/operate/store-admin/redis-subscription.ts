@@ -77,9 +77,9 @@ export class RedisSubscription {
       this.#subscribed(link);
     } catch (error) {
       this.#link?.close();
-      const isRefused = error instanceof ReplyError ? hasAsked : hasAsked && isClosed(error);
+      const isRejected = error instanceof ReplyError ? hasAsked : hasAsked && isClosed(error);
       // A server that ends at this moment also closes the connection, but not twice in a row.
-      if (isRefused && (error instanceof ReplyError || this.#failures > 0)) {
+      if (isRejected && (error instanceof ReplyError || this.#failures > 0)) {
         const text = error instanceof ReplyError ? servers.errors.fromOwnCommand(error).message : undefined;
         this.#options.onRejection(text);
         this.#again(pauseAfterRejectionMs);

@@ -21,7 +21,7 @@ describe('names of the service’s statistics', () => {
     createGrpcCallStats(registry).show(['ShouldRateLimit', 'Check', 'List']);
     registerPoolStats(registry, 'redis_pool', {
       connections: { active: 1, total: 2, localClose: 1 },
-      calls: { active: 3, waiting: 4, refused: 5 },
+      calls: { active: 3, waiting: 4, rejected: 5 },
     });
     registerNodeStats(registry, 'redis_pool', () => ({ known: 7, reached: 6 }));
     registerMemoryStoreStats(registry, { size: 9, bytes: 1800, evicted: 2 });

@@ -162,7 +162,7 @@ export interface PoolFigures {
 export interface CallFigures {
   readonly active: number;
   readonly waiting: number;
-  readonly refused: number;
+  readonly rejected: number;
 }
 
 /** `pool` is `redis_pool`, later also `redis_per_second_pool`. */
@@ -176,7 +176,7 @@ export function registerPoolStats(
   registry.counterFrom(`ratelimit.${pool}.cx_local_close`, () => connections.localClose);
   registry.gauge(`ratelimit.${pool}.calls_active`, () => calls.active);
   registry.gauge(`ratelimit.${pool}.calls_waiting`, () => calls.waiting);
-  registry.counterFrom(`ratelimit.${pool}.calls_refused`, () => calls.refused);
+  registry.counterFrom(`ratelimit.${pool}.calls_refused`, () => calls.rejected);
 }
 
 /** Masters of a cluster: those that are known, and those that answer. */
@@ -230,7 +230,7 @@ export function registerBreakerStats(
     readonly connected: boolean;
     readonly waiting: number;
     readonly opened: number;
-    readonly refused: number;
+    readonly rejected: number;
   },
 ): void {
   const breaker = `${name}_breaker`;
@@ -242,7 +242,7 @@ export function registerBreakerStats(
   registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1), 'max');
   registry.gauge(`ratelimit.${breaker}.waiting`, () => store.waiting);
   registry.counterFrom(`ratelimit.${breaker}.opened`, () => store.opened);
-  registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
+  registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.rejected);
 }
 
 /** Hits that STORE_FAILURE_MODE=local counted in memory, and those that the store does not have. */

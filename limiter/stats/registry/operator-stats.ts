@@ -7,6 +7,6 @@ const adminRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_den
 export function createAdminStats(registry: StatsRegistry) {
   return {
     changed: registry.countingBy('ratelimit.admin.changes', 'what', adminChanges),
-    refused: registry.countingBy('ratelimit.admin.refused', 'reason', adminRejections),
+    rejected: registry.countingBy('ratelimit.admin.refused', 'reason', adminRejections),
   };
 }

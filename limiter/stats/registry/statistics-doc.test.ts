@@ -71,7 +71,7 @@ function registryOfTheProgram(): StatsRegistry {
   stats.createWorkerStats(registry, () => 0);
   stats.registerPoolStats(registry, 'redis_pool', {
     connections: { active: 0, total: 0, localClose: 0 },
-    calls: { active: 0, waiting: 0, refused: 0 },
+    calls: { active: 0, waiting: 0, rejected: 0 },
   });
   stats.registerNodeStats(registry, 'redis_pool', () => ({ known: 0, reached: 0 }));
   const leases = {
@@ -84,7 +84,7 @@ function registryOfTheProgram(): StatsRegistry {
     unwatched: 0,
   };
   registerLeaseStats(registry, leases);
-  const breaker = { phase: 'closed', connected: true, waiting: 0, opened: 0, refused: 0 };
+  const breaker = { phase: 'closed', connected: true, waiting: 0, opened: 0, rejected: 0 };
   stats.registerBreakerStats(registry, 'store', breaker);
   const fallback = { countedLocally: 0, owedCounters: 0, undelivered: 0 };
   stats.registerLocalFallbackStats(registry, fallback);

@@ -93,7 +93,7 @@ describe('BreakerStore', () => {
       `the limiter does not ask the store until it answers again: ${silent}`,
       true,
     ]);
-    expect([inner.requests.length, store.opened, store.refused]).toEqual([2, 1, 1]);
+    expect([inner.requests.length, store.opened, store.rejected]).toEqual([2, 1, 1]);
     expect(changes).toEqual([[true, silent]]);
   });
 
@@ -234,7 +234,7 @@ describe('BreakerStore', () => {
       undefined,
       '2 requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more',
     ]);
-    expect([store.phase, store.refused]).toEqual(['closed', 1]);
+    expect([store.phase, store.rejected]).toEqual(['closed', 1]);
   });
 
   it('refuses more bytes than may wait, and takes them again when others left', () => {

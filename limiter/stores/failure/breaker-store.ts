@@ -98,9 +98,9 @@ export class BreakerStore extends StoreDecorator {
   readonly #state = new BreakerState({ quietTicks: ticksPerSilence });
   readonly #flights = new Flights();
   /** One error for a whole outage, because creating errors is expensive and there are many callers. */
-  #refusal: StoreError | undefined;
+  #rejection: StoreError | undefined;
   #opened = 0;
-  #refused = 0;
+  #rejected = 0;
   /** The number of ticks, counted while requests wait. */
   #ticks = 0;
   readonly #timer: BreakerTimer;
@@ -113,7 +113,7 @@ export class BreakerStore extends StoreDecorator {
       probe: () => this.store.ping(options.silenceMs),
       onProbed: (failure) => {
         // The reason why the store does not come back is more useful than the reason why it was lost.
-        if (failure !== undefined) this.#refusal = notAsked(failure.message);
+        if (failure !== undefined) this.#rejection = notAsked(failure.message);
       },
     });
   }
@@ -133,8 +133,8 @@ export class BreakerStore extends StoreDecorator {
   }
 
   /** Requests answered since the start without asking the store. */
-  get refused(): number {
-    return this.#refused;
+  get rejected(): number {
+    return this.#rejected;
   }
 
   override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
@@ -161,7 +161,7 @@ export class BreakerStore extends StoreDecorator {
   }
 
   async #unlessOpen<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    if (this.#refusal !== undefined) throw this.#refusal;
+    if (this.#rejection !== undefined) throw this.#rejection;
     return ask();
   }
 
@@ -189,7 +189,7 @@ export class BreakerStore extends StoreDecorator {
     const { maxWaiting, maxWaitingBytes } = this.#options;
     const tooMany = flights.size >= maxWaiting || flights.bytes + bytes > maxWaitingBytes;
     if (tooMany || flights.size >= this.#state.admitted) {
-      this.#refuse(ops, bytes, done);
+      this.#reject(ops, bytes, done);
       return undefined;
     }
     const sinceTick = this.#ticks;
@@ -225,17 +225,17 @@ export class BreakerStore extends StoreDecorator {
     return this.store.close();
   }
 
-  #refuse(ops: readonly Operation[], bytes: number, done: () => void): void {
-    this.#refused += 1;
-    const refusal = this.#rejectionFor(bytes);
-    failAll(ops, refusal);
+  #reject(ops: readonly Operation[], bytes: number, done: () => void): void {
+    this.#rejected += 1;
+    const rejection = this.#rejectionFor(bytes);
+    failAll(ops, rejection);
     done();
   }
 
   #rejectionFor(bytes: number): StoreError {
     const { maxWaiting, maxWaitingBytes } = this.#options;
     const flights = this.#flights;
-    if (flights.size >= this.#state.admitted) return this.#refusal as StoreError;
+    if (flights.size >= this.#state.admitted) return this.#rejection as StoreError;
     const message =
       flights.size >= maxWaiting
         ? `${flights.size} requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more`
@@ -290,15 +290,15 @@ export class BreakerStore extends StoreDecorator {
   /** Called after the state opened. Waiting callers are answered now. Whether they were counted is unknown. */
   #opens(reason: string): void {
     this.#opened += 1;
-    const wasOpen = this.#refusal !== undefined;
-    this.#refusal = notAsked(reason);
+    const wasOpen = this.#rejection !== undefined;
+    this.#rejection = notAsked(reason);
     if (!wasOpen) this.#options.onChange?.(true, reason);
     this.#timer.probeLater();
     abandonAll(this.#flights.takeAll(), new StoreError(reason, { transient: true }));
   }
 
   #closes(): void {
-    this.#refusal = undefined;
+    this.#rejection = undefined;
     this.#options.onChange?.(false);
   }
 }

@@ -41,7 +41,7 @@ const sweptPerCall = 4;
 interface Section {
   readonly book: ReservationBook;
   readonly counters: Operation[];
-  isRefused: boolean;
+  isRejected: boolean;
 }
 
 /** A note of a reservation that holds nothing. */
@@ -162,7 +162,7 @@ export class MemoryReservations implements Notes, OnceClaims {
     // This comes after the sweeps above, whose returned amounts the call reports.
     this.sweep(nowMs, sweptPerCall);
     if (verb === 'reserve') this.#reserve(call, sections, nowMs);
-    else if (verb === 'commit') this.#settle(call, sections, nowMs);
+    else if (verb === 'commit') this.#commit(call, sections, nowMs);
     for (const { book, counters } of sections) {
       this.#shelve(book);
       for (const counter of counters) this.#report(counter, book, nowMs);
@@ -175,7 +175,7 @@ export class MemoryReservations implements Notes, OnceClaims {
       const stem = op.counter.counterStem;
       const known = sections.find(({ book }) => book.stem === stem);
       if (known !== undefined) known.counters.push(op);
-      else sections.push({ book: this.#bookOf(stem, owner), counters: [op], isRefused: false });
+      else sections.push({ book: this.#bookOf(stem, owner), counters: [op], isRejected: false });
     }
     return sections;
   }
@@ -230,21 +230,21 @@ export class MemoryReservations implements Notes, OnceClaims {
         return;
       }
     }
-    const isOverLimitHere = refuses(call, sections, nowMs, this.#options.table);
-    const isRefused = isOverLimitHere || call.isOverLimitElsewhere;
-    const held = sections.filter((section) => !section.isRefused);
+    const isOverLimitHere = rejects(call, sections, nowMs, this.#options.table);
+    const isRejected = isOverLimitHere || call.isOverLimitElsewhere;
+    const held = sections.filter((section) => !section.isRejected);
     const hasRoom = this.#hasRoom(call, sections);
     const counterRoomMs = Math.max(...held.map(({ book, counters }) => book.fullUntilMs(counters)));
     const isFull = !hasRoom || counterRoomMs > 0;
-    const isReserved = !isRefused && !isFull;
-    if (!isRefused && isFull)
+    const isReserved = !isRejected && !isFull;
+    if (!isRejected && isFull)
       call.full = hasRoom ? { of: 'counter', roomAtMs: counterRoomMs } : { of: 'memory', roomAtMs: nowMs };
-    call.outcome = isRefused ? 'refused' : isFull ? 'full' : 'reserved';
+    call.outcome = isRejected ? 'refused' : isFull ? 'full' : 'reserved';
     if (!hasRoom || (!isReserved && !isMarker)) return;
     for (const section of sections) {
       const { book, counters } = section;
       const terms = termsOf(call, section, section === sections[0] ? note : undefined);
-      const isEmpty = !isReserved || section.isRefused;
+      const isEmpty = !isReserved || section.isRejected;
       const made = isEmpty ? book.reserveNothing(terms, nowMs) : book.reserve(terms, counters, nowMs);
       if (isReserved) reportAll(counters, isEmpty);
       if (made === undefined) continue;
@@ -254,16 +254,16 @@ export class MemoryReservations implements Notes, OnceClaims {
     }
   }
 
-  #settle(call: Reservation, sections: readonly Section[], nowMs: number): void {
+  #commit(call: Reservation, sections: readonly Section[], nowMs: number): void {
     const { id, isMarker, owner } = call;
-    call.settled = 'unknown';
+    call.commitOutcome = 'unknown';
     call.charged = 0;
     call.amount = 0;
     let isFirst = true;
     const all = sections.map(({ book }) => (isMarker ? book.marker(id, nowMs) : book.record(id, nowMs)));
     const other = all.find((known) => known !== undefined && hasOtherDescriptors(call, known));
     if (other !== undefined) {
-      call.settled = 'partial';
+      call.commitOutcome = 'partial';
       call.reservedDescriptors = other.descriptors;
       return;
     }
@@ -280,18 +280,18 @@ export class MemoryReservations implements Notes, OnceClaims {
           nowMs,
         );
         if (made !== undefined) this.#occupy(owner, made.bytes);
-        if (call.settled === 'unknown' && isFirst) call.charged = actual;
+        if (call.commitOutcome === 'unknown' && isFirst) call.charged = actual;
         isFirst = false;
         reportAll(counters, false);
         continue;
       }
       const charged = known.state === 'settled' ? known.charged : (actual ?? known.amount);
-      if (call.settled === 'unknown') {
+      if (call.commitOutcome === 'unknown') {
         call.charged = charged;
         call.amount = known.amount;
       }
-      call.settled = laterOutcome(call.settled, known, nowMs);
-      if (known.state !== 'settled') book.settle(known, counters, charged, nowMs);
+      call.commitOutcome = laterOutcome(call.commitOutcome, known, nowMs);
+      if (known.state !== 'settled') book.commit(known, counters, charged, nowMs);
       reportAll(counters, known.isEmpty);
     }
   }
@@ -366,13 +366,13 @@ function repeat(call: Reservation, { counters }: Section, known: MemoryReservati
 }
 
 /** Finds which sections have no room, and whether that rejects the call. */
-function refuses(
+function rejects(
   { otherQuotaPasses }: Reservation,
   sections: readonly Section[],
   nowMs: number,
   table: CounterTable,
 ): boolean {
-  let isRefused = false;
+  let isRejected = false;
   let quotas = 0;
   let quotasOver = 0;
   for (const section of sections) {
@@ -387,16 +387,16 @@ function refuses(
       const fits = (amount ?? 0) <= room && bound.used(held, room) <= bound.capacity;
       if (isShadow || fits) continue;
       counter.hold!.outcome = 'refused';
-      section.isRefused = true;
+      section.isRejected = true;
     }
     if (!counters[0]!.hold!.isQuota) {
-      isRefused ||= section.isRefused;
+      isRejected ||= section.isRejected;
     } else if (counters.some(({ hold }) => !hold!.isShadow)) {
       quotas += 1;
-      if (section.isRefused) quotasOver += 1;
+      if (section.isRejected) quotasOver += 1;
     }
   }
-  return isRefused || (quotas > 0 && quotas === quotasOver && !otherQuotaPasses);
+  return isRejected || (quotas > 0 && quotas === quotasOver && !otherQuotaPasses);
 }
 
 /**
@@ -404,10 +404,10 @@ function refuses(
  * before.
  */
 function laterOutcome(
-  former: Reservation['settled'],
+  former: Reservation['commitOutcome'],
   known: MemoryReservation,
   nowMs: number,
-): Reservation['settled'] {
+): Reservation['commitOutcome'] {
   if (known.state === 'settled') return former === 'unknown' ? 'repeated' : former;
   if (former === 'settled') return former;
   return nowMs >= known.dueMs ? 'late' : 'settled';

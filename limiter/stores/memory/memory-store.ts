@@ -3,7 +3,7 @@ import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedTotal } from '../folded-run.ts';
-import { failAll, failOp, hitsToCount, isRefused, type LeaseTerms, type Operation } from '../operation.ts';
+import { failAll, failOp, hitsToCount, isRejected, type LeaseTerms, type Operation } from '../operation.ts';
 import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { Notes, OnceClaims, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
@@ -105,7 +105,7 @@ export class MemoryStore implements Store {
       }
       if (this.#reservations?.isEmpty === false) {
         for (const op of ops)
-          if (isRefused(op)) op.hasExpired = this.#reservations.knows(op.counter.counterStem);
+          if (isRejected(op)) op.hasExpired = this.#reservations.knows(op.counter.counterStem);
       }
     }
     done();

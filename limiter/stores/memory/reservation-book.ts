@@ -227,17 +227,17 @@ export class ReservationBook implements Expiring {
     if (id === undefined) return undefined;
     const nothing = { amount: 0, ttlMs: 0, onExpiry: 'release', width: 0, descriptors: 0 } as const;
     const terms = { id, owner, isMarker: false, note: undefined, ...nothing };
-    const settled = this.#remember(terms, { counters: 0, nowMs });
-    settled.state = 'settled';
-    settled.charged = actual;
-    return settled;
+    const committed = this.#remember(terms, { counters: 0, nowMs });
+    committed.state = 'settled';
+    committed.charged = actual;
+    return committed;
   }
 
   /**
    * Settles a reservation that is not settled yet. An amount charged in a window that has ended stays charged, and an amount beyond the
    * reservation counts in the current window. `counters` are the current counters, in the order of the charged ones.
    */
-  settle(
+  commit(
     reservation: MemoryReservation,
     counters: readonly Operation[],
     actual: number,

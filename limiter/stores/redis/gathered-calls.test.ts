@@ -18,7 +18,7 @@ function places(bounds: Partial<CallBounds> = {}) {
     timers,
     carrier: {
       send: (call) => events.push(`go ${call}`),
-      refuse: (call, waitedMs) => events.push(`refuse ${call} ${waitedMs}`),
+      reject: (call, waitedMs) => events.push(`refuse ${call} ${waitedMs}`),
     },
   });
   return { timers, events, subject };

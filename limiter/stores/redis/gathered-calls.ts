@@ -216,18 +216,18 @@ export interface CallCarrier<Call> {
   /** Sends the call, which occupies a place until `free`. */
   send(call: Call): void;
   /** Fails the call. `waitedMs` is undefined when the places are being closed. */
-  refuse(call: Call, waitedMs: number | undefined): void;
+  reject(call: Call, waitedMs: number | undefined): void;
 }
 
 /** Values of `ratelimit.redis_pool.calls_active`, `calls_waiting` and `calls_refused`. */
-export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', number>>;
+export type CallCounts = Readonly<Record<'active' | 'waiting' | 'rejected', number>>;
 
 export class CallSlots<Call> {
   readonly #options: CallSlotsOptions<Call>;
   /** The waiting calls, the oldest first, each with the function that ends its timer. */
   readonly #waiting = new Map<Call, () => void>();
   #taken = 0;
-  #refused = 0;
+  #rejected = 0;
 
   constructor(options: CallSlotsOptions<Call>) {
     this.#options = options;
@@ -239,8 +239,8 @@ export class CallSlots<Call> {
   }
 
   /** The number of calls since the start that found no place in time. */
-  get refused(): number {
-    return this.#refused;
+  get rejected(): number {
+    return this.#rejected;
   }
 
   get waiting(): number {
@@ -277,7 +277,7 @@ export class CallSlots<Call> {
   close(): void {
     for (const call of [...this.#waiting.keys()]) {
       this.#leave(call);
-      this.#options.carrier.refuse(call, undefined);
+      this.#options.carrier.reject(call, undefined);
     }
   }
 
@@ -290,8 +290,8 @@ export class CallSlots<Call> {
         this.#taken += 1;
         this.#options.carrier.send(call);
       } else {
-        this.#refused += 1;
-        this.#options.carrier.refuse(call, maxMs);
+        this.#rejected += 1;
+        this.#options.carrier.reject(call, maxMs);
       }
     });
     this.#waiting.set(call, callOff);

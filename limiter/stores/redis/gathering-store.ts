@@ -148,7 +148,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   /** Sends a batch, which has a place until it is given to `finishBatch` with `places`. */
   abstract send(batch: Batch): void;
 
-  refuse(batch: Batch, waitedMs: number | undefined): void {
+  reject(batch: Batch, waitedMs: number | undefined): void {
     batch.fail(this.#errors.noPlace(waitedMs));
     finishBatch(batch);
   }

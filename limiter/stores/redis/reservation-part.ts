@@ -235,7 +235,7 @@ function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
   if (verb === 'look') return word === 'looked' || call.hasMore;
   if (verb === 'commit') {
     const settled = commitOutcomes.find((one) => one === word);
-    if (settled !== undefined) call.settled = settled;
+    if (settled !== undefined) call.commitOutcome = settled;
     return settled !== undefined;
   }
   const outcome = reserveOutcomes.find((one) => one === word);
@@ -280,7 +280,7 @@ function answerFastPath(
     return at + 3;
   }
   const reserved = reported[at + 3]!;
-  call.settled = 'settled';
+  call.commitOutcome = 'settled';
   call.amount = reserved;
   call.charged = amount ?? reserved;
   hold.changed = call.charged - reserved;

@@ -38,7 +38,7 @@ export class OwnerBounds {
     const { verb } = ops[0]!;
     if (call.owner === undefined || verb === 'look') store.submit(ops, countAll, done);
     else if (verb === 'reserve') this.#reserve(store, ops, call, call.owner, done);
-    else this.#settle(store, ops, call, call.owner, done);
+    else this.#commit(store, ops, call, call.owner, done);
   }
 
   async note(notes: Notes, note: Note): Promise<string | ReachedReservationBound | undefined> {
@@ -65,8 +65,8 @@ export class OwnerBounds {
       call.isOverLimitElsewhere = true;
       store.submit(ops, countAll, () => {
         // The rejection of a limit reports when the amount fits, which the bound does not know.
-        const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
-        const isFull = isAnswered(ops) && call.outcome === 'refused' && !isRefused;
+        const isRejected = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
+        const isFull = isAnswered(ops) && call.outcome === 'refused' && !isRejected;
         if (isFull) call.outcome = 'full';
         call.full = isFull ? full : undefined;
         done();
@@ -83,7 +83,7 @@ export class OwnerBounds {
     });
   }
 
-  #settle(
+  #commit(
     store: Store,
     ops: Operation[],
     call: Reservation,
@@ -91,11 +91,11 @@ export class OwnerBounds {
     done: () => void,
   ): void {
     store.submit(ops, countAll, () => {
-      const { isMarker, settled, unknown, id } = call;
+      const { isMarker, commitOutcome, unknown, id } = call;
       if (isAnswered(ops)) {
-        if (isMarker && settled === 'settled' && ops.some(isCharged)) this.#remove(owner);
+        if (isMarker && commitOutcome === 'settled' && ops.some(isCharged)) this.#remove(owner);
         // The call is remembered, so that it is not charged again.
-        if (!isMarker && settled === 'unknown' && unknown === 'charge' && id !== '')
+        if (!isMarker && commitOutcome === 'unknown' && unknown === 'charge' && id !== '')
           this.#addRemembered(owner, 0);
       }
       done();

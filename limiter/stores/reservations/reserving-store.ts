@@ -1,6 +1,6 @@
 import { maxTotal } from '../folded-run.ts';
 import {
-  isRefused,
+  isRejected,
   newHold,
   newOperation,
   newReservation,
@@ -59,7 +59,7 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
   giveBack(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const looked = new Map<string, Operation>();
     for (const op of ops) {
-      if (!op.hasExpired || !isRefused(op) || looked.has(op.key)) continue;
+      if (!op.hasExpired || !isRejected(op) || looked.has(op.key)) continue;
       const onExpiry = this.#options.looksFor(op);
       if (onExpiry !== undefined) looked.set(op.key, lookAt(op, onExpiry));
     }
@@ -104,7 +104,7 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
     let returned = false;
     for (const op of ops) {
       const hold = looked.get(op.key)?.hold;
-      if (hold === undefined || !isRefused(op)) continue;
+      if (hold === undefined || !isRejected(op)) continue;
       if (hold.open > 0) op.mayReturn = true;
       if (hold.givenBack === 0) continue;
       returned = true;
@@ -142,13 +142,13 @@ function uncounted(
   { stopWhenOver }: SubmitOptions,
 ): Operation[] {
   if (stopWhenOver) {
-    if (ops.some((op) => op.counter.bound === undefined && isRefused(op))) return [];
+    if (ops.some((op) => op.counter.bound === undefined && isRejected(op))) return [];
     return ops.filter((op) => op.verb === 'add' && op.applied < op.hits);
   }
   const again: Operation[] = [];
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
     const group = ops.slice(first, first + ops[first]!.groupSize);
-    const isOver = group.some((op) => !isCounted(op) && isRefused(op));
+    const isOver = group.some((op) => !isCounted(op) && isRejected(op));
     if (isOver && group.some(({ key }) => (looked.get(key)?.hold?.givenBack ?? 0) > 0)) again.push(...group);
   }
   return again;
