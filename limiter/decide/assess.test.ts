@@ -83,7 +83,7 @@ describe('assessTotal', () => {
     expect(plain.nearThreshold).toBe(row.n);
     expect(assessed(plain, row.before, row.hits)).toMatchObject({
       over: row.code === 'OVER',
-      refused: row.code === 'OVER',
+      rejected: row.code === 'OVER',
       remaining: row.remaining,
       nearLimit: row.near,
       overLimit: row.over,
@@ -96,7 +96,7 @@ describe('assessTotal', () => {
   it.each(table)('in shadow mode, limit $limit, before $before, hits $hits: OK', (row) => {
     expect(assessed(threshold(row.limit, true), row.before, row.hits)).toMatchObject({
       over: row.code === 'OVER',
-      refused: false,
+      rejected: false,
       remaining: row.remaining,
       nearLimit: row.near,
       overLimit: row.over,
@@ -115,11 +115,11 @@ describe('assessTotal', () => {
   it('takes a total below the hits to have been 0 before', () => {
     const assessment = new Assessment();
     assessTotal(threshold(10), 7, 2, 0, assessment);
-    expect(assessment).toMatchObject({ refused: false, remaining: 8, nearLimit: 0, withinLimit: 7 });
+    expect(assessment).toMatchObject({ rejected: false, remaining: 8, nearLimit: 0, withinLimit: 7 });
     assessTotal(threshold(10), 70, 12, 0, assessment);
-    expect(assessment).toMatchObject({ refused: true, nearLimit: 2, overLimit: 2, withinLimit: 0 });
+    expect(assessment).toMatchObject({ rejected: true, nearLimit: 2, overLimit: 2, withinLimit: 0 });
     assessTotal(threshold(0), 5, 3, 0, assessment);
-    expect(assessment).toMatchObject({ refused: true, nearLimit: 0, overLimit: 5, withinLimit: 0 });
+    expect(assessment).toMatchObject({ rejected: true, nearLimit: 0, overLimit: 5, withinLimit: 0 });
   });
 
   it('counts what is leased as used, and as nothing else', () => {
@@ -127,7 +127,7 @@ describe('assessTotal', () => {
     assessTotal(threshold(10), 1, 4, 5, assessment);
     expect(assessment).toMatchObject({ remaining: 1, nearLimit: 0, withinLimit: 1 });
     assessTotal(threshold(10), 1, 4, 7, assessment);
-    expect(assessment).toMatchObject({ refused: false, remaining: 0, withinLimit: 1 });
+    expect(assessment).toMatchObject({ rejected: false, remaining: 0, withinLimit: 1 });
   });
 
   it('leaves nothing of the assessment before', () => {
@@ -186,14 +186,14 @@ describe('assessRemembered', () => {
   it('counts all hits over, by the local cache as well, and none near', () => {
     const assessment = new Assessment();
     assessRemembered(threshold(10), 4, assessment);
-    expect(assessment).toMatchObject({ over: true, refused: true, remaining: 0, nearLimit: 0, overLimit: 4 });
+    expect(assessment).toMatchObject({ over: true, rejected: true, remaining: 0, nearLimit: 0, overLimit: 4 });
     expect(assessment).toMatchObject({ overLimitWithLocalCache: 4, withinLimit: 0, shadowMode: 0 });
   });
 
   it('lets a rule in shadow mode pass and counts that', () => {
     const assessment = new Assessment();
     assessRemembered(threshold(10, true), 4, assessment);
-    expect(assessment).toMatchObject({ over: true, refused: false, overLimit: 4, shadowMode: 4 });
+    expect(assessment).toMatchObject({ over: true, rejected: false, overLimit: 4, shadowMode: 4 });
   });
 });
 

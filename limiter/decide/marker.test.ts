@@ -100,8 +100,8 @@ describe('marker entries', () => {
     const second = asked(['team', 'a'], ['reservation_id', '2'], ['settle', 'true']);
     if (first.kind !== 'limited' || second.kind !== 'limited') throw new Error('not limited');
     expect([first.marker, second.marker]).toEqual([
-      { id: '1', settles: false },
-      { id: '2', settles: true },
+      { id: '1', commits: false },
+      { id: '2', commits: true },
     ]);
     expect(second.limits).toBe(first.limits);
     expect(asked(['team', 'a'])).toMatchObject({ marker: undefined, limits: [{ bound: undefined }] });

@@ -88,7 +88,7 @@ describe('Planner', () => {
           metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
           nearThreshold: 4,
           key: '',
-          refusal: 0,
+          rejection: 0,
         },
       ],
     });

@@ -134,7 +134,7 @@ describe('requestFromJson', () => {
   };
   for (const [name, text] of Object.entries(refused)) {
     it(`refuses ${name}`, () => {
-      expect(requestFromJson(bytes(text), limits)).toEqual({ refusal: expect.stringMatching(/./) });
+      expect(requestFromJson(bytes(text), limits)).toEqual({ rejection: expect.stringMatching(/./) });
     });
   }
 
@@ -144,7 +144,7 @@ describe('requestFromJson', () => {
     );
     for (const body of damaged) {
       expect(requestFromJson(body, limits)).toEqual({
-        refusal: 'The encoded data was not valid for encoding utf-8',
+        rejection: 'The encoded data was not valid for encoding utf-8',
       });
     }
   });
@@ -152,13 +152,13 @@ describe('requestFromJson', () => {
   it('takes no more than a request can have of anything', () => {
     const words = (text: string) => requestFromJson(bytes(text), limits);
     expect(words(`{"domain":${'{"a":'.repeat(5)}`)).toEqual({
-      refusal: 'the JSON nests deeper than a request, which has 5 levels',
+      rejection: 'the JSON nests deeper than a request, which has 5 levels',
     });
     expect(words(`[${'1,'.repeat(300)}1]`)).toEqual({
-      refusal: 'the JSON has a list at level 1, where a request has an object',
+      rejection: 'the JSON has a list at level 1, where a request has an object',
     });
     const fields = Array.from({ length: 17 }, (_, i) => `"f${i}":1`).join();
-    expect(words(`{${fields}}`)).toEqual({ refusal: 'an object of the JSON has more than 16 fields' });
+    expect(words(`{${fields}}`)).toEqual({ rejection: 'an object of the JSON has more than 16 fields' });
   });
 
   it('leaves out descriptors and entries beyond the bounds, and says how many', () => {
@@ -185,13 +185,13 @@ describe('requestFromJson', () => {
   it('refuses a list that comes twice, by which one could be taken for the other', () => {
     const crowded = `{"entries":[${'{},'.repeat(69)}{}]}`;
     const last = '[{"entries":[{"key":"k"}]}]';
-    const refusal = expect.stringContaining('duplicate object key') as string;
+    const rejection = expect.stringContaining('duplicate object key') as string;
     for (const first of [`[${crowded}]`, `[${'{},'.repeat(299)}{}]`])
       expect(requestFromJson(bytes(`{"descriptors":${first},"descriptors":${last}}`), limits)).toEqual({
-        refusal,
+        rejection,
       });
     const twice = `{"descriptors":[{"entries":[${'{},'.repeat(69)}{}],"entries":[{"key":"k"}]}]}`;
-    expect(requestFromJson(bytes(twice), limits)).toEqual({ refusal });
+    expect(requestFromJson(bytes(twice), limits)).toEqual({ rejection });
   });
 
   it('lets pass whatever is within the bounds', () => {

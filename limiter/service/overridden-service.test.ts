@@ -283,14 +283,6 @@ describe('other overrides', () => {
     expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(30);
   });
 
-  it('name the end of the window for a counter that stays full when a block ends', () => {
-    useRule(limit({ requestsPerUnit: 1 }));
-    expect([ask(), ask()]).toEqual(['ok 1 0', 'over 1 0']);
-    service.useOverrides([override({ kind: 'block' }, { endsMs: start + second })]);
-    ask();
-    expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(30);
-  });
-
   it('let all pass, and the statistics of the rule go on', () => {
     useRule(limit({ requestsPerUnit: 1 }));
     service.useOverrides([override({ kind: 'unlimited' })]);

@@ -179,7 +179,7 @@ export class HitMaker {
       events.onOverridden?.(kind, hits);
       // A blocked hit is not counted, so that it does not put callers over the limit when the block ends.
       if (kind === 'block') {
-        secondsToReset = secondsOfBlock(override, nowMs, full ? secondsToReset : 0) ?? secondsToReset;
+        secondsToReset = secondsOfBlock(override, nowMs) ?? secondsToReset;
         full = true;
         isBlocked = true;
       }
@@ -227,10 +227,10 @@ export class HitMaker {
   }
 }
 
-/** Returns the seconds for which an override blocks a limit, at least `knownSeconds`. Returns undefined if the block has no end. */
-function secondsOfBlock({ endsMs }: Override, nowMs: number, knownSeconds: number): number | undefined {
+/** Returns the seconds until an override stops blocking a limit. Returns undefined if the block has no end. */
+function secondsOfBlock({ endsMs }: Override, nowMs: number): number | undefined {
   if (endsMs === undefined) return undefined;
-  return Math.max(1, knownSeconds, Math.ceil((endsMs - nowMs) / 1000));
+  return Math.max(1, Math.ceil((endsMs - nowMs) / 1000));
 }
 
 /** Returns the descriptor's own addend, even if it is 0. Without one, returns the addend of the request, which counts as at least 1. */

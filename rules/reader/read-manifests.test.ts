@@ -54,7 +54,7 @@ describe('readManifests', () => {
     expect(readManifests(text, 'f')).toEqual({
       manifests: [],
       overrides: [],
-      refused: [],
+      rejected: [],
       errors: [],
       skipped: [
         { type: 'v1 ConfigMap', line: 1, value: configMap },

@@ -153,7 +153,7 @@ Newly limited, by counter:
         2,
         `weir: ${bad}:5:11: the key is empty\n"weir check ${bad}" shows the lines and how to correct them\n`,
       ]);
-      expect(broken.stdout).toContain('descriptor has empty key');
+      expect(broken.stdout).toContain('the key is empty');
       const away = await diff('-o', form, 'http://user:secret@localhost:1/rlconfig', good);
       expect(away.status).toBe(2);
       expect(away.stdout).toContain('localhost:1');
