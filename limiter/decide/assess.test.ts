@@ -186,7 +186,13 @@ describe('assessRemembered', () => {
   it('counts all hits over, by the local cache as well, and none near', () => {
     const assessment = new Assessment();
     assessRemembered(threshold(10), 4, assessment);
-    expect(assessment).toMatchObject({ over: true, rejected: true, remaining: 0, nearLimit: 0, overLimit: 4 });
+    expect(assessment).toMatchObject({
+      over: true,
+      rejected: true,
+      remaining: 0,
+      nearLimit: 0,
+      overLimit: 4,
+    });
     expect(assessment).toMatchObject({ overLimitWithLocalCache: 4, withinLimit: 0, shadowMode: 0 });
   });
 
