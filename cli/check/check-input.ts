@@ -232,8 +232,11 @@ function reviewFindings(
       beside.map(({ source }) => source),
     );
     const inWords = loaded.kind === 'manifests' ? manifestWords : (text: string) => text;
-    for (const { text, hint, ...place } of found)
+    for (const { text, hint, ...place } of found) {
+      // JSON of xDS omits zeros, so a limit of 0 may be intended.
+      if (loaded.kind === 'resources' && place.code === 'limit-of-zero') continue;
       warnings.push({ ...place, text: inWords(text), hint: inWords(hint) });
+    }
   }
   const findings = warnings.map((warning) => {
     const { code, source, line, column = 1 } = warning;

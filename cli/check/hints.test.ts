@@ -133,6 +133,22 @@ describe('a hint', () => {
     expect(asked(unknownWord('onExpiry', ['Release', 'Charge'], 'realease'))).toBe('did you mean Release?');
   });
 
+  it.each([
+    ['invalid-lease', 'spec.lease', "lease must be a share of the limit, found '5'", /: lease: 2%$/],
+    ['invalid-window', 'spec.window', "the window '5 min' is not a duration", /^write window: 5m$/],
+    [
+      'invalid-window',
+      'spec.window',
+      'window replaces unit, found unit beside it',
+      /^leave unit out, or window$/,
+    ],
+    ['invalid-reserve', 'spec.reserve', "the ttl '1x' is not a duration", /^write reserve: /],
+    ['wrong-type', 'metadata.name', 'must be a DNS label, found false', /^put it into quotes: name: "n"$/],
+    ['empty-domain', 'spec.domain', 'config file cannot have empty domain', /^write domain: /],
+  ] as const)('finds the hint for %s behind the path of a manifest: %s', (code, path, words, hint) => {
+    expect(hintFor({ code, path: path.split('.'), text: `${path}: ${words}` }, 'n')).toMatch(hint);
+  });
+
   it('says what a calendar, marks and an empty reserve are', () => {
     const sliding = {
       code: 'invalid-calendar',

@@ -142,6 +142,8 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   if (field === 'requestsPerUnit') return 'write requestsPerUnit: 5';
   if (field === 'apiVersion') return `write apiVersion: ${apiVersion}`;
   if (field === 'kind') return `write kind: ${kind}, or the kind of the object`;
+  if (path[0] === 'metadata' && /found (?:true|false|-?[\d.]+)$/.test(text))
+    return `put it into quotes: ${field}: "${written}"`;
   if (path[0] === 'metadata' && field === 'name' && /found "/.test(text)) {
     const meant = /found "(.*)"$/
       .exec(text)?.[1]
@@ -180,11 +182,13 @@ function plainHint(
   written: string,
 ): string | undefined {
   const last = path.at(-1);
+  // Errors of manifests begin with their path.
+  const words = text.replace(/^spec\S*: /, '');
   if (code === 'unknown-key' && path.length === 1 && / unknown field/.test(text))
     return objectHint(String(last));
   if (code === 'unknown-key' && typeof last === 'string') return unknownHint(last, path.slice(0, -1), source);
   if (code === 'misplaced-key' && typeof last === 'string') return misplacedHint(last, path.slice(0, -1));
-  if (/^(?:spec\S+: )?unknown algorithm/.test(text))
+  if (words.startsWith('unknown algorithm'))
     return similarAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
   const word = similarWord(text);
   if (word !== undefined) return `did you mean ${word}?`;
@@ -196,17 +200,18 @@ function plainHint(
     return `YAML takes ${written} for true or false: no field has that name`;
   if (code === 'key-not-a-string') return knownHint(path.slice(0, -1));
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
-  if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'remove it';
-  if (code === 'invalid-reserve' && !/^(?:spec\S+: )?(?:the ttl|on_?expiry|reserve must be)/i.test(text))
+  if (code === 'invalid-lease' && !words.startsWith('lease must be')) return 'remove it';
+  if (code === 'invalid-reserve' && !/^(?:the ttl|on_?expiry|reserve must be)/i.test(words))
     return 'remove it';
-  if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
+  if (code === 'invalid-window' && words.startsWith('the window ')) return windowHint(words);
   if (code === 'invalid-calendar' && /only for algorithm/.test(text))
     return 'remove algorithm, or remove calendar';
   const [, timezone] = /timezone must be .*found '(.*)'$/s.exec(text) ?? [];
   if (code === 'invalid-calendar' && timezone !== undefined) return timezoneHint(timezone);
-  const [, place, beside] = /^(window|calendar) replaces .*found (.*) beside it$/.exec(text) ?? [];
+  const [, place, beside] = /^(window|calendar) replaces .*found (.*) beside it$/.exec(words) ?? [];
   if (beside !== undefined) return `leave ${beside} out, or ${place}`;
   if (code === 'duplicate-limit') return duplicateLimitHint(text);
+  if (code === 'empty-domain' && path[0] === 'spec') return 'write domain: <domain>';
   if (code === 'unreadable' && /is not JSON/.test(text)) return 'check for an extra comma or a missing quote';
   return hints[code];
 }

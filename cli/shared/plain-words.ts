@@ -81,7 +81,8 @@ export function plainText(
   { code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>,
   written: string,
 ): string {
-  if (path[0] === 'spec' || text.startsWith(`${fieldPath(path)}: `)) return manifestText(path, text);
+  if (path[0] === 'spec' || text.startsWith(`${fieldPath(path)}: `))
+    return manifestText({ code, path, text }, written);
   const name = path.at(-1);
   const subject = name === undefined ? 'a rule file' : `'${name}'`;
   const mismatch = /cannot unmarshal (!!\w+)/.exec(text)?.[1];
@@ -108,22 +109,25 @@ export function plainText(
       return text.endsWith("''")
         ? 'the limit has no unit'
         : text.replace('invalid rate limit unit', 'unknown unit');
-    case 'unit-when-unlimited':
-      return text.replace(
-        /^should not specify (?:rate limit )?(\w+) when unlimited$/,
-        "'$1' has no meaning beside unlimited",
-      );
     case 'empty-replaces':
       return 'the name is empty';
     case 'replaces-itself':
       return 'the limit replaces itself';
     default:
-      return text.replace(/^config (?:error|warning), |^error loading config file: yaml: /, '');
+      return text
+        .replace(/^config (?:error|warning), |^error loading config file: yaml: /, '')
+        .replace(
+          /^should not specify (?:rate limit )?(\w+) when unlimited$/,
+          "'$1' has no meaning beside unlimited",
+        );
   }
 }
 
 /** Rewrites an error of a manifest. Its place stands for the path, so only the name of the field is left. */
-function manifestText(path: RuleError['path'], text: string): string {
+function manifestText(
+  { code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>,
+  written: string,
+): string {
   const words = text.startsWith(`${fieldPath(path)}: `) ? text.slice(fieldPath(path).length + 2) : text;
   const name = path.findLast((step) => typeof step === 'string') ?? '';
   const full = path[0] === 'metadata' ? fieldPath(path) : name;
@@ -136,14 +140,7 @@ function manifestText(path: RuleError['path'], text: string): string {
       ? `unknown field '${name}'`
       : `field '${name}' has no meaning here, it belongs to ${where}`;
   }
-  return plainText({ code: codeOfText(words), path: [], text: words }, '');
-}
-
-/** Returns the code of a text that manifests share with rule files. */
-function codeOfText(text: string): RuleError['code'] {
-  if (text.startsWith('invalid rate limit unit')) return 'invalid-unit';
-  if (text.startsWith('duplicate descriptor')) return 'duplicate-descriptor';
-  return /when unlimited$/.test(text) ? 'unit-when-unlimited' : 'wrong-type';
+  return plainText({ code, path: [], text: words }, written);
 }
 
 /** Leaves out errors that only follow from another error. */

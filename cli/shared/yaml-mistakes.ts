@@ -51,6 +51,10 @@ const hintsByWords: readonly (readonly [RegExp, string])[] = [
   [/expected key/, 'all fields of a mapping begin in the same column: indent this line like its neighbors'],
   [/escape/, 'in double quotes \\ begins an escape: write \\\\, or use single quotes'],
   [/control characters|UTF-8|octet/, 'save the file as UTF-8'],
+  [/map merge requires/, '<< takes the alias of a mapping, or a list of such aliases: "<<: *name"'],
+  [/aliases make the document|excessive aliasing/, 'write out what the aliases repeat, or split the file'],
+  [/contains itself/, 'an alias cannot be inside the value of its anchor: use it after that value'],
+  [/exceeded max depth/, 'a document cannot nest deeper: check the indentation of this line'],
   [/separated by a line/, 'write --- on a line of its own between two objects'],
 ];
 

@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { manifestWords } from '../../rules/language/tables.ts';
 import { exampleCases } from '../support/example-cases.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
@@ -580,6 +581,32 @@ descriptors:
     );
     const zero = manifest('a', 'a').replace('requestsPerUnit: 5', 'requestsPerUnit: 0');
     expect(runWeir(['check', '-'], { input: zero }).stdout).toBe('ok: 1 file, 1 domain, 1 rule\n');
+    // Its JSON has no zeros.
+    const resources = runWeir(['convert', '-', '--to', 'xds'], { input: zero }).stdout;
+    expect(resources).not.toContain('requestsPerUnit');
+    expect(runWeir(['check', '-'], { input: resources }).stdout).toBe('ok: 1 file, 1 domain, 1 rule\n');
+  });
+
+  it('has the same words and hints for manifests as for rule files', () => {
+    const problems = (input: string) =>
+      runWeir(['check', '-'], { input })
+        .stdout.split('\n')
+        .flatMap((line) => /error: .*|hint: .*/.exec(line) ?? []);
+    const limit = "window: '5 min', replaces: [{ name: '' }]";
+    const file = `domain: d\ndescriptors:\n  - { key: k, lease: 5, rate_limit: { requests_per_unit: 1, ${limit} } }\n`;
+    const found = problems(file);
+    expect(found).toEqual([
+      expect.stringContaining('lease must be a share of the limit'),
+      expect.stringContaining('lease: 2%'),
+      expect.stringContaining("the window '5 min' is not a duration"),
+      'hint: write window: 5m',
+      'error: the name is empty [empty-replaces]',
+      expect.stringContaining('write the name of a limit'),
+    ]);
+    const spec = manifestWords(file).replaceAll(/^(?=.)/gm, '  ');
+    const head =
+      'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: { name: a }\nspec:\n';
+    expect(problems(`${head}${spec}`)).toEqual(found);
   });
 
   it('finds mistakes in the spec of a manifest whose metadata is wrong', () => {

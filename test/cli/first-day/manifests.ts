@@ -573,4 +573,22 @@ rules.yaml:7:10: error: 'limit' must be a string, found 100 [wrong-type]
 failed: 2 errors: 1 file
 `,
   },
+  {
+    name: 'a merge of something else than a mapping',
+    text: `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitConfig
+metadata: { name: shop }
+spec:
+  domain: shop
+  descriptors:
+    - <<: plan
+      key: plan
+`,
+    answer: `rules.yaml:7:11: error: map merge requires map or sequence of maps as the value [syntax]
+  7 |     - <<: plan
+    |           ^^^^
+  hint: << takes the alias of a mapping, or a list of such aliases: "<<: *name"
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
+`,
+  },
 ];

@@ -257,4 +257,18 @@ descriptors:
 failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
 `,
   },
+  {
+    name: 'an alias within the value of its anchor',
+    text: `domain: shop
+descriptors: &all
+  - key: plan
+    descriptors: *all
+`,
+    answer: `rules.yaml:4:19: error: anchor 'all' value contains itself [syntax]
+  4 |     descriptors: *all
+    |                   ^^^
+  hint: an alias cannot be inside the value of its anchor: use it after that value
+failed: 1 error: 1 file; rules.yaml is not reviewed further until you correct the errors
+`,
+  },
 ];
