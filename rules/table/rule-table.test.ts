@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
+import { ruleFlags } from '../language/tables.ts';
 import { defaultNames } from '../match-result.ts';
 import { type Entry, type JsonObject, noTraits, type Rule, type RuleSource, Unit } from '../model.ts';
 import { rulesFor } from '../review/rule-level.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
+import { NodeFlag, ruleFlag } from './rule-table-format.ts';
 
 function tableOf(...sources: RuleSource[]): RuleTable {
   return new RuleTable(compileRules(sources));
@@ -204,6 +206,12 @@ describe('RuleTable.match', () => {
 });
 
 describe('the matched rule', () => {
+  it('has a bit of its own for each boolean, within 31 bits', () => {
+    const bits = [NodeFlag.limits, NodeFlag.ownKeys, ...ruleFlags.map(ruleFlag)];
+    expect(bits.reduce((all, bit) => all | bit)).toBe(bits.reduce((sum, bit) => sum + bit));
+    expect(Math.min(...bits)).toBeGreaterThan(0);
+  });
+
   const metadata: JsonObject = JSON.parse('{"__proto__":{"a":[1,null,true,"\\ud83d"]},"n":-0.5}');
   const traits: { name: string; given: Rule; expected: object }[] = [
     {
