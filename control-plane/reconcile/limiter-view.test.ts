@@ -243,7 +243,7 @@ describe('LimiterView', () => {
   it('waits for nobody who has just come', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
-    const joining = [replica(limiter('a', { acceptedVersion: 'unknown' }), limiter('c'), well)];
+    const joining = [replica(limiter('a', { acceptedVersion: versionOfNothing }), limiter('c'), well)];
     view.update(joining, 0);
     const before = view.fleet('default').of(since(1));
     expect([said(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
@@ -252,6 +252,21 @@ describe('LimiterView', () => {
     view.update(joining, 2_000);
     view.update(joining, 2_000 + reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
+  });
+
+  it('waits after a second for who comes with rules that nobody else serves', () => {
+    const view = new SeenLimiters(ledgerOf('v1'));
+    const well = limiter('b', { acceptedVersion: 'v1' });
+    const coming = [replica(limiter('a', { acceptedVersion: 'v2' }), well)];
+    view.update([replica(limiter('a'), well)], 0);
+    view.update(coming, 5_000);
+    expect([said(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['1/1', 6_000]);
+    view.update(coming, 6_000);
+    expect(said(view.fleet('default').of(since(1)))).toBe('1/2, a');
+    // Another replica was ahead.
+    view.ledger = observed(view.ledger, 'v2');
+    view.update(coming, 6_001);
+    expect(said(view.fleet('default').of(since(1)))).toBe('2/2');
   });
 
   it('waits at once for who comes with older rules', () => {
@@ -289,6 +304,19 @@ describe('LimiterView', () => {
     view.update([replica(stream(1), well)], 0);
     view.update([replica(stream(2), well)], reconnectGraceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('1/2, go (10.0.0.1:2)');
+  });
+
+  it('knows what a limiter without an instance has while its former stream is still reported', () => {
+    const view = new SeenLimiters(ledgerOf('v1', 'v2'));
+    const well = limiter('b', { acceptedVersion: 'v2' });
+    const stream = (port: number, acceptedVersion?: string) =>
+      limiter(`go (10.0.0.1:${port})`, {
+        ...{ instance: undefined, isWeir: false, id: `${port}`, acceptedVersion },
+      });
+    view.update([replica(stream(1, 'v1'), well)], 0);
+    view.update([replica(stream(1, 'v1'), well), { replica: 'other', limiters: [stream(2)] }], 1_000);
+    view.update([replica(well), { replica: 'other', limiters: [stream(2)] }], 2_000);
+    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
   it('says since when a limiter refuses or is waited for', () => {

@@ -61,6 +61,11 @@ const emptyFleet = new FleetRollout({
 export const reconnectGraceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
+/**
+ * Chosen: replicas decide a moment apart, so a limiter may accept a version that is not known here yet. After this time, a limiter with an
+ * unknown version has other rules in force, even if it has just connected.
+ */
+const unknownPatienceMs = 1_000;
 
 /** The known state of limiters at one time. */
 interface ViewParts {
@@ -194,10 +199,11 @@ class LimiterLook {
       const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
       joinedMs.set(joiner, sinceMs);
       let last = this.#lastKnown.get(identity) ?? this.#gone.get(identity)?.known;
-      // Without an instance, a limiter has another identity for each stream, and does not report its version.
-      if (last === undefined && report.instance === undefined) {
+      // Without an instance, a limiter has another identity for each stream, and does not report its version. Its former stream may remain in
+      // the report of a dead replica for a while.
+      if (report.instance === undefined && last?.hasAnswered !== true) {
         left ??= this.#leftBehind(streams);
-        last = left.get(joiner);
+        last = left.get(joiner) ?? last;
       }
       const known = this.#known(report, last);
       lastKnown.set(identity, known);
@@ -263,9 +269,11 @@ class LimiterLook {
   }
 
   #state(
-    { report, accepted, rejectsSinceMs = 0, hasAnswered }: LastKnown,
+    { report, accepted, rejectsSinceMs = 0, unknownSinceMs, hasAnswered }: LastKnown,
     sinceMs: number,
   ): ConnectedLimiter {
+    const hasUnknown = unknownSinceMs !== undefined && !hasNothing(report);
+    const joinedMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : sinceMs + reconnectGraceMs;
     const { name, isWeir, capabilities, refusal: rejection } = report;
     const number = this.#numberOf(report, rejection?.version);
     return {
@@ -279,7 +287,7 @@ class LimiterLook {
         rejection === undefined || number === undefined
           ? undefined
           : { number, message: rejection.message, sinceMs: rejectsSinceMs, resources: rejectedBy(rejection) },
-      isJoining: !hasAnswered && this.#isBefore(sinceMs + reconnectGraceMs),
+      isJoining: !hasAnswered && this.#isBefore(joinedMs),
     };
   }
 
