@@ -4,7 +4,14 @@
  * again a clamp: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies this clamp once and returns
  * the value before it. Each total follows from that value. Pure.
  */
-import { callAbandoned, failOp, hitsToCount, type LeaseTerms, type Operation } from './operation.ts';
+import {
+  type Caller,
+  callAbandoned,
+  failOp,
+  hitsToCount,
+  type LeaseTerms,
+  type Operation,
+} from './operation.ts';
 import type { StoreError } from './store-error.ts';
 
 /** The maximum of totals: the largest number that is exact both in JavaScript and in Redis's Lua. */
@@ -58,24 +65,17 @@ export class FoldedRun {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
   }
 
-  /** Answers and drops the ops whose callers gave up. Returns false if none is left. Call it immediately before sending. */
-  leaveOutAbandoned(): boolean {
-    const rest = this.#rest;
-    if (rest === undefined) {
-      if (this.#first.caller?.abandoned !== true) return true;
-      failOp(this.#first, callAbandoned);
-      return false;
-    }
+  /** Answers and drops the ops of callers that gave up. Returns false if none is left. */
+  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
     const kept: Operation[] = [];
-    for (const op of [this.#first, ...rest]) {
-      if (op.caller?.abandoned === true) failOp(op, callAbandoned);
+    this.forEach((op) => {
+      if (gone.has(op.caller)) failOp(op, callAbandoned);
       else kept.push(op);
-    }
+    });
     const [first, ...others] = kept;
     if (first === undefined) return false;
-    if (others.length === rest.length) return true;
     this.#first = first;
-    this.#rest = others;
+    this.#rest = others.length === 0 ? undefined : others;
     this.shift = 0;
     this.low = 0;
     this.high = maxTotal;

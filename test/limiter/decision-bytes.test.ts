@@ -70,7 +70,7 @@ it('allocates 1,064 bytes for a call of Redis with one hit, and for its reply', 
   const done = () => flushTurn.schedule(answers);
   const bytes = bytesOf(() => {
     const batch = new Batch(newPart);
-    batch.add(ops, 0, 1, 'count', { callsLeft: 0, done });
+    batch.add(ops, 0, 1, 'count', { callsLeft: 0, caller: undefined, done });
     batch.leaveOutAbandoned();
     batch.pushArguments(writer);
     last = writer.take();

@@ -63,7 +63,7 @@ describe('MemcacheConnection', () => {
     const { connection, changes, increase } = await connected({
       version: (count) => (count < 2 ? version : 'VERSION 1\r\n'),
       answer: () => '1\r\n',
-      timeoutMs: 30,
+      timeoutMs: version === '' ? 30 : 5_000,
     });
     expect(await increase()).toBe('memcached is not connected');
     expect(await increase()).toBe('memcached is not connected');

@@ -27,7 +27,11 @@ function batchOf(requests: readonly PendingSubmit[]): Batch {
 describe('finishBatch', () => {
   it('answers a request with the last of its batches, once', () => {
     const answered: string[] = [];
-    const request = (name: string): PendingSubmit => ({ callsLeft: 0, done: () => answered.push(name) });
+    const request = (name: string): PendingSubmit => ({
+      callsLeft: 0,
+      caller: undefined,
+      done: () => answered.push(name),
+    });
     const [split, whole] = [request('split'), request('whole')];
     const batches = [batchOf([split, whole]), batchOf([split])];
     finishBatch(batches[0]!);
@@ -40,12 +44,14 @@ describe('finishBatch', () => {
     const answered: string[] = [];
     const throwing = (name: string): PendingSubmit => ({
       callsLeft: 0,
+      caller: undefined,
       done: () => {
         answered.push(name);
         throw new Error(`fault of ${name}`);
       },
     });
-    const batch = batchOf([throwing('a'), throwing('b'), { callsLeft: 0, done: () => answered.push('c') }]);
+    const last = { callsLeft: 0, caller: undefined, done: () => answered.push('c') };
+    const batch = batchOf([throwing('a'), throwing('b'), last]);
     expect(() => finishBatch(batch)).toThrow('fault of a');
     expect(answered).toEqual(['a', 'b', 'c']);
   });
@@ -59,7 +65,8 @@ describe('CountPart', () => {
     const part = new CountPart();
     for (let i = 0; i < 7; i += 1) part.add([counterOp({ key: `k${i}` })], 0, 1, 9);
     expect([part.add(group('a', 'b'), 0, 2, 1), part.add(group('k6'), 0, 1, 9)]).toEqual([false, false]);
-    expect([part.leaveOutAbandoned(), part.section]).toEqual([true, 'count']);
+    part.pushKeys([]);
+    expect(part.section).toBe('count');
   });
 
   it('makes one step of neighbors that do the same to the same counters', () => {
@@ -67,7 +74,6 @@ describe('CountPart', () => {
     for (const keys of [['a', 'b'], ['a', 'b'], ['c'], ['a', 'b'], ['b'], ['a', 'b']])
       part.add(group(...keys), 0, keys.length, 99);
     expect(part.add([counterOp({ key: 'b' })], 0, 1, 99)).toBe(false);
-    part.leaveOutAbandoned();
     const args: string[] = [];
     part.pushKeys(args);
     part.pushArguments(args);
@@ -84,7 +90,6 @@ describe('CountPart, answered', () => {
   const answered = (reply: unknown, ...groups: ReturnType<typeof group>[]) => {
     const part = new CountPart();
     for (const ops of groups) part.add(ops, 0, ops.length, 99);
-    part.leaveOutAbandoned();
     part.pushKeys([]);
     part.pushArguments([]);
     return part.answer(reply, errors);
@@ -121,16 +126,16 @@ describe('CountPart, answered', () => {
 describe('ReservationPart', () => {
   it('leaves out what callers gave up, but no commit, whose amount was used', () => {
     const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, new ReservationNames('', false));
-    const terms = { id: 'r', caller: { abandoned: true }, counters: countersOf(['1{a}'], { amount: 1 }) };
+    const caller = { abandoned: true };
+    const terms = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
     const calls = [reserveCall(terms), settleCall(terms)].map(operationsOf);
     for (const call of calls) part.add(call);
-    expect(part.leaveOutAbandoned()).toBe(true);
+    expect(part.leaveOut(new Set([caller]))).toBe(true);
     expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
   });
 });
 
 describe('Batch', () => {
-  const request = { callsLeft: 0, done: () => {} };
   const sectionsOf = (batch: Batch): string => {
     const args: string[] = [];
     batch.leaveOutAbandoned();
@@ -138,7 +143,7 @@ describe('Batch', () => {
     return args.at(-1) === severalSections ? args.at(-2)! : 'one';
   };
   const add = (batch: Batch, kind: PartKind, ...ops: ReturnType<typeof group>) =>
-    batch.add(ops, 0, ops.length, kind, request);
+    batch.add(ops, 0, ops.length, kind, { callsLeft: 0, caller: ops[0]!.caller, done: () => {} });
 
   it('has a part for each kind, whatever comes in between', () => {
     const batch = newBatch();
@@ -175,6 +180,21 @@ describe('Batch', () => {
     expect(args.join(' ')).toBe('4 f a b c 0 0 fixed 9 1 1 1 60 1 2 1 2 60 1 60 1 1 1 1 60 1   0 bounded');
     for (const op of kept.flat()) op.caller = given;
     expect(batch.leaveOutAbandoned()).toBe(false);
+  });
+
+  it('asks each caller once, so that no part of a request is left out alone', () => {
+    let asked = 0;
+    const caller = {
+      get abandoned() {
+        asked += 1;
+        return asked > 1;
+      },
+    };
+    const batch = newBatch();
+    const ops = group('a', 'b').map((op) => Object.assign(op, { caller }));
+    add(batch, 'count', ...ops);
+    expect(batch.leaveOutAbandoned()).toBe(true);
+    expect([asked, ...ops.map(({ error }) => error)]).toEqual([1, undefined, undefined]);
   });
 
   it('takes no reply with another number of answers than it has parts', () => {

@@ -6,7 +6,7 @@
 import type { AlgorithmBound, CounterState } from '../../algorithms/algorithm-bound.ts';
 import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
-import { callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
+import { type Caller, callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { type KeysOverLimit, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
@@ -64,12 +64,10 @@ export class Steps {
     this.keys += size;
   }
 
-  /** Answers and drops the ops whose callers gave up. Returns false if no op is left. */
-  leaveOutAbandoned(): boolean {
-    if (this.list.some((step) => opsOf(step).some(isAbandoned))) {
-      this.list = this.list.flatMap(withoutAbandoned);
-      this.keys = this.list.reduce((keys, { size }) => keys + size, 0);
-    }
+  /** Answers and drops the ops of callers that gave up. Returns false if no op is left. */
+  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
+    this.list = this.list.flatMap((step) => without(step, gone));
+    this.keys = this.list.reduce((keys, { size }) => keys + size, 0);
     return this.keys > 0;
   }
 
@@ -93,15 +91,11 @@ export function opsOf({ ops, first, size, rest }: Step): readonly Operation[] {
   return rest === undefined ? group : group.concat(rest);
 }
 
-function isAbandoned({ caller }: Operation): boolean {
-  return caller?.abandoned === true;
-}
-
-/** Answers the ops of a step whose callers gave up. Returns a step with the others, if there are any. */
-function withoutAbandoned(step: Step): Step[] {
+/** Answers the ops of these callers. Returns a step with the others, if there are any. */
+function without(step: Step, gone: ReadonlySet<Caller | undefined>): Step[] {
   const all = opsOf(step);
-  for (const op of all) if (isAbandoned(op)) failOp(op, callAbandoned);
-  const ops = all.filter((op) => !isAbandoned(op));
+  for (const op of all) if (gone.has(op.caller)) failOp(op, callAbandoned);
+  const ops = all.filter((op) => !gone.has(op.caller));
   return ops.length === 0 ? [] : [{ ...step, ops, first: 0, rest: ops.slice(step.size) }];
 }
 

@@ -1,7 +1,7 @@
 import { leaseArgument } from '../../allocate/ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
+import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import {
   answerSteps,
@@ -33,8 +33,8 @@ export interface CallPart {
   has(key: string): boolean;
   /** Adds adjacent operations of a request, from `first` to before `end`. Returns false if they need more than `room` further keys. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean;
-  /** Answers and drops the ops whose callers gave up. Returns false if no op is left. Call it immediately before sending. */
-  leaveOutAbandoned(): boolean;
+  /** Answers and drops the ops of callers that gave up, before it is sent. Returns false if no op is left. */
+  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean;
   /** Passes the keys to `args`. Then `pushArguments` passes the rest. */
   pushKeys(args: Arguments): void;
   pushArguments(args: Arguments): void;
@@ -83,7 +83,7 @@ export class CountPart implements CallPart {
   #sent: readonly FoldedRun[] = noRuns;
   /** The number of runs that only add. */
   #additions = 0;
-  /** The number of ops with a lease. Once the call is sent, the number of runs with a lease. */
+  /** The number of runs with a lease. */
   #leased = 0;
   /** Steps on other keys than the runs. A plain window may also belong to one of several limits. */
   #steps: Steps | undefined;
@@ -111,6 +111,7 @@ export class CountPart implements CallPart {
     const op = ops[first]!;
     if (op.counter.bound !== undefined) return this.#addStep(ops, first, end, room);
     const run = this.#runs.length === 0 ? undefined : this.#runOf(op.key);
+    const isLeased = op.lease !== undefined && run?.lease === undefined;
     if (run !== undefined) run.add(op);
     else if (room > 0 && this.#steps?.has(op.key) !== true) {
       const runs = this.#runs;
@@ -121,15 +122,17 @@ export class CountPart implements CallPart {
         this.#nameLast();
       }
     } else return false;
-    if (op.lease !== undefined) this.#leased += 1;
+    if (isLeased) this.#leased += 1;
     return true;
   }
 
   #addStep(ops: readonly Operation[], first: number, end: number, room: number): boolean {
     // A plain window may also belong to one of several limits.
     for (let i = first; i < end; i += 1) if (this.#runOf(ops[i]!.key) !== undefined) return false;
-    this.#steps ??= new Steps();
-    return this.#steps.add(ops, first, room);
+    const steps = this.#steps ?? new Steps();
+    if (!steps.add(ops, first, room)) return false;
+    this.#steps = steps;
+    return true;
   }
 
   #runOf(key: string): FoldedRun | undefined {
@@ -144,14 +147,14 @@ export class CountPart implements CallPart {
     else this.#byKey.set(run.key, run);
   }
 
-  leaveOutAbandoned(): boolean {
+  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
     let left = 0;
-    for (const run of this.#runs) if (run.leaveOutAbandoned()) this.#runs[left++] = run;
+    for (const run of this.#runs) if (run.leaveOut(gone)) this.#runs[left++] = run;
     this.#runs.length = left;
     if (this.#leased > 0) this.#leased = leasedOf(this.#runs);
     // No further op is added.
     this.#byKey = undefined;
-    if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
+    if (this.#steps?.leaveOut(gone) === false) this.#steps = undefined;
     return left > 0 || this.#steps !== undefined;
   }
 
@@ -359,23 +362,18 @@ export abstract class WholePart implements CallPart {
     return true;
   }
 
-  /** Drops requests whose callers gave up, except commits: used amounts are always charged. */
-  leaveOutAbandoned(): boolean {
-    if (this.requests.some(isAbandoned)) {
-      for (const request of this.requests) if (isAbandoned(request)) failAll(request, callAbandoned);
-      this.requests = this.requests.filter((request) => !isAbandoned(request));
-      this.keys = this.requests.reduce((keys, request) => keys + this.keysOf(request), 0);
-    }
+  /** Drops requests, except commits: used amounts are always charged. */
+  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
+    const isGone = ([first]: readonly Operation[]) => first!.verb !== 'commit' && gone.has(first!.caller);
+    for (const request of this.requests) if (isGone(request)) failAll(request, callAbandoned);
+    this.requests = this.requests.filter((request) => !isGone(request));
+    this.keys = this.requests.reduce((keys, request) => keys + this.keysOf(request), 0);
     return this.requests.length > 0;
   }
 
   fail(error: StoreError): void {
     for (const request of this.requests) failAll(request, error);
   }
-}
-
-function isAbandoned([first]: readonly Operation[]): boolean {
-  return first!.verb !== 'commit' && first!.caller?.abandoned === true;
 }
 
 /** Whole requests with stop-when-over. What a request may count depends on the requests before it. */

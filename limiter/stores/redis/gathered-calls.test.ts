@@ -130,7 +130,7 @@ function gathering(windowMs?: number, isFull = () => false) {
     subject.add(
       keys.map((key) => counterOp({ key })),
       'count',
-      { callsLeft: 0, done: () => {} },
+      { callsLeft: 0, caller: undefined, done: () => {} },
     );
   /** Adds the requests of one read of a socket. */
   const read = (...keys: string[]) => {

@@ -5,7 +5,7 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { answerAll, type Operation } from '../operation.ts';
+import { answerAll, type Caller, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
 import { severalSections } from './lua/program.ts';
@@ -19,6 +19,8 @@ export const maxKeysPerCall = 512;
 /** A `submit`, until every call that contains a part of it is answered. */
 export interface PendingSubmit {
   callsLeft: number;
+  /** The caller of all of its operations. */
+  readonly caller: Caller | undefined;
   done: () => void;
 }
 
@@ -115,9 +117,17 @@ export class Batch implements SentCall {
 
   /** Answers and drops the ops whose callers gave up. Returns false if no op is left. Call it immediately before sending. */
   leaveOutAbandoned(): boolean {
+    // Each caller is asked once, because its time may be over a moment later.
+    let gone: Set<Caller> | undefined;
+    for (const { caller } of this.requests) {
+      if (caller?.abandoned !== true) continue;
+      gone ??= new Set();
+      gone.add(caller);
+    }
+    if (gone === undefined) return true;
     const parts = this.#parts;
     let left = 0;
-    for (const part of parts) if (part.leaveOutAbandoned()) parts[left++] = part;
+    for (const part of parts) if (part.leaveOut(gone)) parts[left++] = part;
     parts.length = left;
     return left > 0;
   }

@@ -193,11 +193,11 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
     } else if (!options.stopWhenOver) {
-      this.#gathering.add(ops, 'count', { callsLeft: 0, done });
+      this.#gathering.add(ops, 'count', { callsLeft: 0, caller: ops[0]!.caller, done });
     } else if (ops.length > maxKeysPerCall) {
       readThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     } else {
-      this.#gathering.add(ops, 'stop', { callsLeft: 0, done });
+      this.#gathering.add(ops, 'stop', { callsLeft: 0, caller: ops[0]!.caller, done });
     }
   }
 
@@ -231,7 +231,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   /** Counts ops of a batch that has a place, separately from the other ops of the batch. */
   readonly #submitApart: SubmitAll = (ops, done) => {
     const batch = new Batch(this.newPart);
-    const request = { callsLeft: 0, done };
+    const request = { callsLeft: 0, caller: undefined, done };
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize)
       batch.add(ops, first, first + ops[first]!.groupSize, 'count', request);
     void this.count(batch).then(done);
@@ -274,7 +274,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       if (call.hasMore && ops[0]!.error === undefined) this.#reserve(ops, call, done);
       else done();
     };
-    this.#gathering.add(ops, 'hold', { callsLeft: 0, done: goOn });
+    this.#gathering.add(ops, 'hold', { callsLeft: 0, caller: ops[0]!.caller, done: goOn });
   }
 
   async #recall(id: string): Promise<string | undefined> {
