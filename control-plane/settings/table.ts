@@ -219,7 +219,7 @@ const replicas = needing([fromCluster], {
     kind: dnsLabel({ mayBeEmpty: true }),
     default: '',
     summary:
-      'Namespace of Lease objects and ConfigMaps. Empty: that of the service account of the pod, otherwise `weir-system`.',
+      'Namespace of Lease objects and ConfigMaps. Empty: the namespace of the service account of the pod, otherwise `weir-system`.',
   },
   leaseName: {
     name: 'LEASE_NAME',

@@ -65,7 +65,7 @@ describe('settings of the gRPC listener', () => {
     expect(errors('/'.padEnd(107, 'a'))).toBeUndefined();
     expect(errors('/'.padEnd(54, 'ä'))).toBeUndefined();
     expect(errors('/'.padEnd(55, 'ä'))).toEqual([
-      'GRPC_UDS: the path has 109 bytes, that of a Unix socket has at most 107',
+      'GRPC_UDS: the path has 109 bytes, but the path of a Unix socket has at most 107',
     ]);
     expect(errors('/'.padEnd(108, 'a'))).toHaveLength(1);
   });

@@ -118,7 +118,7 @@ export function grpcProblems(settings: Partial<SettingsOf<typeof grpcSettings>>)
       [
         bytes > maxPathBytes,
         'GRPC_UDS',
-        `the path has ${bytes} bytes, that of a Unix socket has at most ${maxPathBytes}`,
+        `the path has ${bytes} bytes, but the path of a Unix socket has at most ${maxPathBytes}`,
       ],
     ]),
   ];

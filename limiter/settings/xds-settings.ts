@@ -73,7 +73,7 @@ export const xdsSettings = needing([fromXds], {
     kind: duration({ min: 1, max: dayMs }),
     default: 3_000,
     summary:
-      'Shortest wait after a failed attempt to connect. Further waits grow like those of `XDS_CLIENT_BACKOFF_*`.',
+      'Shortest wait after a failed attempt to connect. Further waits grow as with `XDS_CLIENT_BACKOFF_*`.',
   },
   xdsAdditionalHeaders: {
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',

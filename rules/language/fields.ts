@@ -430,7 +430,7 @@ export const overrideFields = {
     says: 'effect',
     sentAs: ['changedLimit'],
     description:
-      'Requests in place of those of the matched limit. Window, algorithm and counter stay. 0 blocks all.',
+      'Replaces the number of requests of the matched limit. Window, algorithm and counter stay. 0 blocks all.',
     example: 20,
   },
   unlimited: {
