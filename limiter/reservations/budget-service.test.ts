@@ -568,7 +568,10 @@ describe('BudgetService', () => {
       ...{ effect, createdMs: limiter.clock.ms, endsMs: undefined, reason: '', by: '' },
     });
     limiter.service.useOverrides([override({ kind: 'block' })]);
-    expect(reserve(limiter)).toMatchObject({ allowed: false, scopes: [{ refused: true, used: 0, left: 0 }] });
+    expect(reserve(limiter)).toMatchObject({
+      allowed: false,
+      scopes: [{ rejected: true, used: 0, left: 0 }],
+    });
     limiter.service.useOverrides([override({ kind: 'unlimited' })]);
     expect(reserve(limiter, { amount: 5_000 })).toMatchObject({ allowed: true, scopes: [] });
     limiter.service.useOverrides([]);

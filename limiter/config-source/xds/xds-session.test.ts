@@ -76,7 +76,7 @@ describe('the connection of an xDS session', () => {
     one.received(response('1'));
     const refused = [{ name: 'a', message: 'bad' }];
     expect(one.loaded({ accepted: false, message: 'a: bad', rejected: refused })).toEqual([
-      { do: 'send', request: { version: '', nonce: 'n1', error: 'a: bad', refused } },
+      { do: 'send', request: { version: '', nonce: 'n1', error: 'a: bad', rejected: refused } },
     ]);
   });
 
