@@ -1,7 +1,7 @@
 /** What a replica knows of a cluster by itself, before anything is stored. */
 import { expect, it, onTestFinished } from 'vitest';
 import { apiVersion, fleetKind, kind, overrideKind } from '../rules/language/kinds.ts';
-import { MemoryApi } from '../test/simulation/memory-api.ts';
+import { kinds, MemoryApi } from '../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../test/simulation/virtual-time.ts';
@@ -10,6 +10,7 @@ import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ClusterBacking } from './cluster-backing.ts';
 import type { ApiRequest } from './kubernetes/api.ts';
 import type { ApiObject } from './kubernetes/reflector.ts';
+import type { FleetStatus } from './model/fleet-object.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import type { World } from './world.ts';
 
@@ -37,9 +38,10 @@ function open(env: Record<string, string> = {}, { time, cluster } = newPlace(), 
     return { status: { authenticated: true, user: { username: 'limiter' }, audiences: ['weir'] } };
   };
   const asked: string[] = [];
+  const state = { isCutOff: false };
   const fault = ({ method, path }: ApiRequest) => {
     asked.push(`${method} ${path}`);
-    return undefined;
+    return state.isCutOff ? { unreached: true } : undefined;
   };
   const client = new MemoryApi({
     ...{ cluster, timers: time, clientTimers: timers, userAgent: replica, others, fault },
@@ -60,8 +62,13 @@ function open(env: Record<string, string> = {}, { time, cluster } = newPlace(), 
     await Promise.all([backing.source.close(), backing.close(), time.advance(60_000)]);
   });
   const living = (): string[] => (world.reports ?? []).map((report) => report.replica);
-  return { backing, process, time, reviews, asked, world: () => world, living };
+  return { backing, process, time, reviews, asked, state, world: () => world, living };
 }
+
+/** The fleets of the control plane, as a place to create one. */
+const fleets = { kind: kinds.find(({ kind: its }) => its === fleetKind)!, namespace: system };
+
+const fleetWith = (spec: object) => ({ apiVersion, kind: fleetKind, metadata: { name: 'edge' }, spec });
 
 const stored = (kind: string, namespace: string, spec: unknown, labels = {}): ApiObject => ({
   ...{ apiVersion, kind, spec },
@@ -153,4 +160,39 @@ it('a replica that ends gives up the lead, leaves nothing behind, and asks for n
   await place.time.advance(120_000);
   expect(first.asked).toEqual([]);
   first.process.kill();
+});
+
+it('a replica that cannot renew its lead is told that it leads no longer, and writes nothing that was due', async () => {
+  const place = newPlace();
+  const { backing, time, world, state, asked } = open({}, place);
+  place.cluster.create(fleets, fleetWith({ count: 2 }), 'user');
+  backing.start();
+  await time.advance(5_000);
+  expect(world().leads).toBe(true);
+  state.isCutOff = true;
+  const [fleet] = backing.fleets.fleets;
+  backing.fleets.writeStatus(fleet!, { observedGeneration: 1, limiters: '0/2' } as FleetStatus);
+  await time.advance(20_000);
+  expect([backing.leads, world().leads]).toEqual([false, false]);
+  state.isCutOff = false;
+  asked.length = 0;
+  await time.advance(60_000);
+  expect([backing.leads, world().leads]).toEqual([true, true]);
+  expect(asked.filter((request) => request.endsWith('/status'))).toEqual([]);
+});
+
+it('the limiters that a fleet expects are known once it is listed, and follow its changes', async () => {
+  const place = newPlace();
+  const { backing, time, world } = open({}, place);
+  backing.start();
+  await time.advance(1_000);
+  expect([world().expectations, world().fleets]).toEqual([new Map(), []]);
+  place.cluster.create(fleets, fleetWith({ count: 2 }), 'user');
+  await time.advance(1_000);
+  expect(world().expectations?.get('edge')).toMatchObject({ count: 2 });
+  expect(world().fleets).toMatchObject([{ object: { name: 'edge' } }]);
+  const target = { ...fleets, name: 'edge', isStatus: false };
+  place.cluster.replace(target, { ...place.cluster.read(target), spec: { count: 3 } }, 'user');
+  await time.advance(1_000);
+  expect(world().expectations?.get('edge')).toMatchObject({ count: 3 });
 });

@@ -13,6 +13,7 @@ import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { LastAcceptedSpec } from './model/decision.ts';
 import { unrestrictedOwners } from './model/domain-owners.ts';
+import type { FollowedFleet } from './model/fleet-object.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
@@ -22,6 +23,8 @@ let timers: ManualTimers;
 let objects: ConfigObject[];
 /** Domains of the default fleet, by decision. */
 let served: string[][];
+/** Statuses of fleets. */
+let reported: string[];
 let round: Round;
 let world: World;
 /** Fields that decisions wait for. */
@@ -33,6 +36,7 @@ beforeEach(() => {
   timers = new ManualTimers();
   objects = [];
   served = [];
+  reported = [];
   callOff = () => {};
   doubted = () => {};
   leads = false;
@@ -65,7 +69,8 @@ function next(): void {
   const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads };
   const { round: made, outcome } = decide(world, round, at);
   round = made;
-  const { decided, doubts, waitMs } = outcome;
+  const { decided, doubts, waitMs, fleetStatuses = [] } = outcome;
+  reported.push(...fleetStatuses.map(({ fleet, status }) => `${fleet.name} ${status.limiters}`));
   if (decided !== undefined) {
     const resources = decided.decision.fleets.get('default')?.resources ?? [];
     served.push(resources.map(({ domain }) => domain));
@@ -103,6 +108,27 @@ describe('decide', () => {
     changed();
     timers.advance(50);
     expect([served, timers.size]).toEqual([[[]], 0]);
+  });
+
+  it('reports on fleets while this replica leads, at most once a second', () => {
+    const fleet = (count: number): FollowedFleet => ({
+      object: {
+        ...{ name: 'edge', uid: 'u', generation: 1, status: undefined },
+        spec: { count, disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
+      },
+      ...{ written: undefined, problem: undefined },
+    });
+    learn({ kept: new Map(), fleets: [fleet(1)] });
+    changed();
+    timers.advance(5_000);
+    expect(reported).toEqual([]);
+    leads = true;
+    for (const count of [2, 3, 4]) {
+      learn({ leads, fleets: [fleet(count)] });
+      timers.advance(300);
+    }
+    timers.advance(5_000);
+    expect(reported).toEqual(['edge 0/2', 'edge 0/4']);
   });
 
   it('serves nothing before it knows what has to stay in force', () => {

@@ -162,6 +162,24 @@ it('writes nothing while another replica leads, and forgets what was due', async
   expect(api.writes).toHaveLength(1);
 });
 
+it('goes on after a lead that ended during a write', async () => {
+  const { api, store, state, write, written } = await setUp();
+  const first = Promise.withResolvers<ApiAnswer>();
+  api.answer = () => first.promise;
+  write('edge', '0/2');
+  await api.written(1);
+  state.leads = false;
+  store.leadChanged();
+  first.resolve({ status: 200, body: { metadata: { resourceVersion: '5' } } });
+  await aMoment();
+  state.leads = true;
+  store.leadChanged();
+  api.answer = () => ({ status: 200 });
+  write('edge', '1/2');
+  await api.written(2);
+  expect(written()).toEqual(['edge 0/2', 'edge 1/2']);
+});
+
 it('writes what is true once, however late the watch is', async () => {
   const { api, evaluate, show, written } = await setUp();
   await evaluate();

@@ -359,8 +359,8 @@ export class LimiterStream implements Sender {
 
   #answer(report: LimiterReport, { nonce, rejection }: StreamRequest, isAsking: boolean): void {
     if (isAsking) this.#state.ask();
-    const answer = this.#state.answer(nonce, rejection !== undefined);
-    if (answer !== undefined) this.#settle(report, answer.version, rejection);
+    const version = this.#state.answer(nonce);
+    if (version !== undefined) this.#settle(report, version, rejection);
     if (this.#isDue) this.#context.turns.ask(this);
   }
 

@@ -24,7 +24,7 @@ describe('StreamState', () => {
   it('answers nothing before its first request', () => {
     const state = new DiscoveryStreamState('s');
     state.offer('v1');
-    expect(state.answer('s.1', false)).toBeUndefined();
+    expect(state.answer('s.1')).toBeUndefined();
     expect(state.phase).toBe('waiting');
   });
 
@@ -52,32 +52,26 @@ describe('StreamState', () => {
     const { state, nonce } = inFlight();
     state.ask();
     expect(state.isDue).toBe(false);
-    state.answer(nonce, false);
+    state.answer(nonce);
     expect(state.isDue).toBe(true);
     expect(state.send()).toEqual({ version: 'v1', nonce: 's.2' });
-    state.answer('s.2', false);
+    state.answer('s.2');
     expect(state.isDue).toBe(false);
   });
 
-  it('accepts: in flight -> settled', () => {
+  it('is answered: in flight -> settled', () => {
     const { state, nonce } = inFlight();
-    expect(state.answer(nonce, false)).toEqual({ kind: 'accepted', version: 'v1' });
+    expect(state.answer(nonce)).toBe('v1');
     expect(state).toMatchObject({ phase: 'settled', isDue: false });
   });
 
-  it('refuses: in flight -> settled', () => {
-    const { state, nonce } = inFlight();
-    expect(state.answer(nonce, true)).toEqual({ kind: 'refused', version: 'v1' });
-    expect(state).toMatchObject({ phase: 'settled', isDue: false });
-  });
-
-  it('does not owe a refused version again until another one was sent', () => {
+  it('does not owe an answered version again until another one was sent', () => {
     const { state, nonce } = inFlight('bad');
-    state.answer(nonce, true);
+    state.answer(nonce);
     state.offer('bad');
     expect(state.isDue).toBe(false);
     state.offer('good');
-    state.answer(state.send().nonce, false);
+    state.answer(state.send().nonce);
     state.offer('bad');
     expect(state.isDue).toBe(true);
   });
@@ -86,7 +80,7 @@ describe('StreamState', () => {
     const { state, nonce } = inFlight();
     for (const version of ['v2', 'v3', 'v4']) state.offer(version);
     expect(state.isDue).toBe(false);
-    state.answer(nonce, false);
+    state.answer(nonce);
     expect(state.send()).toEqual({ version: 'v4', nonce: 's.2' });
   });
 
@@ -94,7 +88,7 @@ describe('StreamState', () => {
     const { state, nonce } = inFlight();
     state.offer('v2');
     state.offer('v1');
-    state.answer(nonce, false);
+    state.answer(nonce);
     expect(state.isDue).toBe(false);
   });
 
@@ -104,30 +98,29 @@ describe('StreamState', () => {
     ['of a response to come', 's.2'],
   ])('takes a nonce %s for no answer', (_, nonce) => {
     const { state } = inFlight();
-    expect(state.answer(nonce, false)).toBeUndefined();
-    expect(state.answer(nonce, true)).toBeUndefined();
+    expect(state.answer(nonce)).toBeUndefined();
     expect(state.phase).toBe('in flight');
   });
 
   it('takes the nonce of an older response for no answer', () => {
     const { state, nonce } = inFlight();
-    state.answer(nonce, false);
+    state.answer(nonce);
     state.offer('v2');
     state.send();
-    expect(state.answer(nonce, true)).toBeUndefined();
+    expect(state.answer(nonce)).toBeUndefined();
     expect(state.phase).toBe('in flight');
   });
 
   it('takes the first answer to a response only', () => {
     const { state, nonce } = inFlight();
-    state.answer(nonce, false);
-    expect(state.answer(nonce, true)).toBeUndefined();
+    state.answer(nonce);
+    expect(state.answer(nonce)).toBeUndefined();
   });
 
   it('ends with the newest version sent and answered, whatever came in between', () => {
     const event = fc.oneof(
       fc.record({ offer: fc.constantFrom('v1', 'v2', 'v3') }),
-      fc.record({ answer: fc.boolean(), nonce: fc.constantFrom('own', 'stale', 'foreign') }),
+      fc.record({ nonce: fc.constantFrom('own', 'stale', 'foreign') }),
       fc.constantFrom('send' as const, 'ask' as const),
     );
     fc.assert(
@@ -144,13 +137,13 @@ describe('StreamState', () => {
             state.offer(it.offer);
           } else {
             const nonce = { own: nonces.at(-1), stale: nonces.at(-2), foreign: 'x' }[it.nonce] ?? '';
-            const answer = state.answer(nonce, it.answer);
+            const answer = state.answer(nonce);
             if (it.nonce !== 'own') expect(answer).toBeUndefined();
           }
         }
         while (state.phase === 'in flight' || state.isDue) {
           send();
-          state.answer(nonces.at(-1) as string, false);
+          state.answer(nonces.at(-1) as string);
         }
         expect(state.sentVersion).toBe(offered);
         expect(new Set(nonces).size).toBe(nonces.length);

@@ -1,10 +1,5 @@
 export type StreamPhase = 'waiting' | 'settled' | 'in flight';
 
-export interface SnapshotAnswer {
-  kind: 'accepted' | 'refused';
-  version: string;
-}
-
 /**
  * Decides the next response of a limiter's stream, and interprets its requests. Pure: it works on versions.
  *
@@ -71,10 +66,10 @@ export class DiscoveryStreamState {
     return this.#sent;
   }
 
-  /** Handles a further request for our type. Returns undefined if it answers no response. */
-  answer(nonce: string, isRejection: boolean): SnapshotAnswer | undefined {
+  /** Handles a further request for our type. Returns the version that it answers. Undefined if it answers no response. */
+  answer(nonce: string): string | undefined {
     if (this.#phase !== 'in flight' || this.#sent?.nonce !== nonce) return undefined;
     this.#phase = 'settled';
-    return { kind: isRejection ? 'refused' : 'accepted', version: this.#sent.version };
+    return this.#sent.version;
   }
 }
