@@ -162,7 +162,7 @@ it('a replica that ends gives up the lead, leaves nothing behind, and asks for n
   first.process.kill();
 });
 
-it('a replica that cannot renew its lead is told that it leads no longer, and writes nothing that was due', async () => {
+it('a replica that cannot renew its lead leads no longer, and later writes nothing that was due before', async () => {
   const place = newPlace();
   const { backing, time, world, state, asked } = open({}, place);
   place.cluster.create(fleets, fleetWith({ count: 2 }), 'user');

@@ -70,11 +70,10 @@ export class ClusterBacking implements Backing {
       retryPeriodMs: settings.leaseRetryPeriodMs,
       replicaLeaseDurationMs: settings.replicaLeaseDurationMs,
       startedLeading: () => {
-        this.fleets.leadChanged();
+        this.fleets.startedLeading();
         learn({ leads: true, fleets: this.fleets.followed });
       },
       stoppedLeading: () => {
-        this.fleets.leadChanged();
         this.#domains?.stoppedLeading();
         this.#events.clear();
         learn({ leads: false });

@@ -374,6 +374,23 @@ it('a status that the API server rejected is written after a pause', async () =>
   expect(cluster.written).toEqual(['shop False NoLimiters']);
 });
 
+it('a status that the API server rejected is written at once by the next lead', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  const error = new ApiError({ status: 422, reason: 'Invalid', message: 'no' });
+  leader.answer = () => ({ is: 'refused', error });
+  await leader.pass(1_000);
+  leader.answer = undefined;
+  leader.leads = false;
+  leader.stopLeading();
+  await leader.wait(1_000);
+  leader.leads = true;
+  await leader.pass(1_000);
+  expect(cluster.written).toEqual(['shop False NoLimiters']);
+});
+
 it('a replica that leads no longer, by the clock alone, writes nothing more', async () => {
   const cluster = new Cluster();
   cluster.put(shop);

@@ -118,7 +118,7 @@ describe('decide', () => {
       },
       ...{ written: undefined, problem: undefined },
     });
-    learn({ kept: new Map(), fleets: [fleet(1)] });
+    learn({ acceptedSpecs: new Map(), fleets: [fleet(1)] });
     changed();
     timers.advance(5_000);
     expect(reported).toEqual([]);

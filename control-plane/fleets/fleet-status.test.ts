@@ -133,6 +133,11 @@ describe('fleetStatus', () => {
     expect(said(statusWith(limiters, facts))).toEqual(wanted);
   });
 
+  it('names the version that is loading', () => {
+    const { conditions } = statusWith({ connected: [...well, limiter('c', 1)] });
+    expect(conditions[1]?.message).toBe('version v2 is loading');
+  });
+
   it('is the same a second later, and keeps the time of a transition', () => {
     const previous = statusWith({ connected: well });
     const later = { previous, nowMs: noonMs + 1_000 };

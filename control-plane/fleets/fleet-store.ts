@@ -122,8 +122,8 @@ export class FleetStore {
     this.#fleets.start();
   }
 
-  /** Called when this process starts or stops leading. */
-  leadChanged(): void {
+  /** Forgets what this process knew and wrote in an earlier lead, because others may have written since. */
+  startedLeading(): void {
     this.#statuses.clear();
     this.#due.clear();
     this.#writer.writes.clear();

@@ -152,28 +152,26 @@ it('writes nothing while another replica leads, and forgets what was due', async
   await api.written(1);
   await soon(() => expect(timers.size).toBe(2));
   state.leads = false;
-  store.leadChanged();
   write('edge', '1/2');
   timers.advance(120_000);
   state.leads = true;
-  store.leadChanged();
+  store.startedLeading();
   timers.advance(120_000);
   await aMoment();
   expect(api.writes).toHaveLength(1);
 });
 
-it('goes on after a lead that ended during a write', async () => {
+it('goes on after a lead that ended and began again during a write', async () => {
   const { api, store, state, write, written } = await setUp();
   const first = Promise.withResolvers<ApiAnswer>();
   api.answer = () => first.promise;
   write('edge', '0/2');
   await api.written(1);
   state.leads = false;
-  store.leadChanged();
+  state.leads = true;
+  store.startedLeading();
   first.resolve({ status: 200, body: { metadata: { resourceVersion: '5' } } });
   await aMoment();
-  state.leads = true;
-  store.leadChanged();
   api.answer = () => ({ status: 200 });
   write('edge', '1/2');
   await api.written(2);

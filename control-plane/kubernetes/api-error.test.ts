@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   ApiError,
   isDenied,
+  isRejection,
   isTransient,
   isWatchRejected,
   rejection,
@@ -72,4 +73,24 @@ describe('isWatchRejected', () => {
     const statuses = [0, 400, 401, 402, 403, 404, 405, 410, 500];
     expect(statuses.filter((status) => isWatchRejected({ status }))).toEqual([401, 403, 404]);
   });
+});
+
+describe('isRejection', () => {
+  it('is true for answers of a server that was reached and took nothing', () => {
+    expect(
+      [399, 400, 401, 404, 409, 422, 499, 500, 503].filter((status) => isRejection(answered(status))),
+    ).toEqual([400, 401, 404, 409, 422, 499]);
+    expect([failed('ECONNRESET'), reasoned('Timeout'), new Error('400')].filter(isRejection)).toEqual([]);
+  });
+});
+
+describe('an answer that is not a Status object', () => {
+  it.each(['null', '7', '"text"', '[]', '{"reason": 7, "message": ["a"]}'])(
+    'such as %s is an error, too',
+    (body) => {
+      const error = rejection({ status: 502, body, request: 'GET /x' });
+      expect(error).toMatchObject({ status: 502, reason: expect.any(String) });
+      expect(error.message).toContain('502');
+    },
+  );
 });

@@ -80,6 +80,11 @@ describe('parseWatchEvent', () => {
     ['another type', { type: 'HELLO', object: { metadata: { name: 'a' } } }],
     ['no object', { type: 'ADDED' }],
     ['a bookmark without version', { type: 'BOOKMARK', object: {} }],
+    ['a bookmark with an empty version', { type: 'BOOKMARK', object: { metadata: { resourceVersion: '' } } }],
+    [
+      'a bookmark whose version is no text',
+      { type: 'BOOKMARK', object: { metadata: { resourceVersion: 7 } } },
+    ],
     ['text', 'ADDED'],
   ])('refuses %s', (_, value) => {
     expect(parseWatchEvent(value)).toBeUndefined();

@@ -562,6 +562,18 @@ describe('who is expected', () => {
     expect([at(31 * second, [b]), view.dueMs]).toEqual([['1/1', '1/1'], Number.POSITIVE_INFINITY]);
   });
 
+  it.each<[boolean, string, Partial<FleetExpectation> | undefined]>([
+    [true, 'nothing says who should be there', undefined],
+    [false, 'a Service does', { endpoints: [endpoint('b')] }],
+    [false, 'their number does', { count: 2 }],
+    [false, 'those who are away do not count', { ignoresDisconnected: true }],
+  ])('may be more than came in the first seconds: %s where %s', (mayBeMore, _, expectation) => {
+    at(0, [b], expectation);
+    expect(view.fleet('default').of(since(2)).mayBeMore).toBe(mayBeMore);
+    at(reconnectGraceMs, [b], expectation);
+    expect(view.fleet('default').of(since(2)).mayBeMore).toBe(false);
+  });
+
   it('have what they had when they come back and say nothing of it', () => {
     at(0, [a, b]);
     at(1, [b]);

@@ -20,6 +20,7 @@ const newer: FieldSchema = {
       properties: { a: { default: 1 }, list: { items: { properties: { b: { default: 2 } } } } },
     },
     plain: {},
+    rows: { default: [{}, { b: 1 }], items: { properties: { b: { default: 2 } } } },
   },
 };
 const schemas: PublishedSchemas = new Map([['RateLimitConfig', newer]]);
@@ -63,6 +64,7 @@ describe('sortFields', () => {
   it.each([
     ['a field of a rule', { descriptors: [{ burstMode: 'Off' }] }, ['descriptors', 0, 'burstMode']],
     ['an object with its own defaults', { extras: { a: 1 } }, ['extras']],
+    ['a list with defaults of its elements', { rows: [{ b: 2 }, { b: 1 }] }, ['rows']],
   ])('ignores %s that holds its default', (_, spec, path) => {
     expect(sort(spec, ...path)).toMatchObject({ ignored: [expect.any(String)], unknown: [] });
   });
@@ -71,6 +73,7 @@ describe('sortFields', () => {
     ['another value', { descriptors: [{ burstMode: 'On' }] }, ['descriptors', 0, 'burstMode'], true],
     ['another value below it', { extras: { a: 2 } }, ['extras'], true],
     ['more than the default', { extras: { a: 1, c: 3 } }, ['extras'], true],
+    ['another value in a list', { rows: [{ b: 2 }, { b: 2 }] }, ['rows'], true],
     ['a value without a default', { plain: false }, ['plain'], true],
     ['a field that the schema does not have', { other: 1 }, ['other'], false],
     ['a field that is called as a member of every object', { constructor: 1 }, ['constructor'], false],

@@ -209,6 +209,8 @@ describe('StatusBoard', () => {
       leader.evaluate();
       return leader.write().filter((line) => !line.startsWith('o'));
     };
+    // Nothing but the override is news.
+    leader.evaluate();
     leader.nowMs = 1_000;
     expect([lay(1), counted()]).toEqual([['a True AllLimiters'], 1]);
     for (const count of [2, 3, 4]) {
@@ -377,6 +379,7 @@ describe('StatusBoard', () => {
       leader.evaluate();
       expect(entry.status.controllerName).toBeUndefined();
       expect(entry.status.servedGeneration).toBeUndefined();
+      expect(entry.status).toMatchObject({ domain: 'a', fleet: 'default' });
       const reported = entry.status.conditions.map(
         ({ type, status, reason }) => `${type} ${status} ${reason}`,
       );

@@ -1,7 +1,12 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
-import { nextRecords } from './domain-records.ts';
+import { DomainRecordStore, nextRecords } from './domain-records.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
 const releaseMs = 60_000;
@@ -72,5 +77,62 @@ describe('nextRecords', () => {
         }
       }),
     );
+  });
+});
+
+describe('DomainRecordStore', () => {
+  /** Stores of two replicas on one cluster. The first one leads. */
+  async function setUp() {
+    const time = new VirtualTime();
+    const cluster = new MemoryCluster(() => time.nowMs);
+    let evaluations = 0;
+    const stores = [true, false].map((leads) => {
+      const { clock, timers } = new SimulatedProcess(time);
+      const store = new DomainRecordStore({
+        ...recordedTelemetry(),
+        client: new MemoryApi({ cluster, timers, userAgent: leads ? 'leader' : 'other' }),
+        ...{ clock, timers, releaseMs, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
+        mayWrite: () => {
+          if (leads) evaluations += 1;
+          return leads;
+        },
+        changed: () => {},
+      });
+      store.start();
+      return store;
+    });
+    onTestFinished(async () => {
+      await Promise.all([...stores.map((store) => store.close()), time.advance(10_000)]);
+    });
+    const [leader, other] = stores as [DomainRecordStore, DomainRecordStore];
+    await time.advance(1_000);
+    const maps = () => cluster.list({ kind: configMaps, namespace: 'weir-system', labelSelector: '' });
+    return { time, leader, other, maps, evaluations: () => evaluations };
+  }
+  const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
+
+  it('stores what a leader decides, where other replicas read it', async () => {
+    const { time, leader, other, maps } = await setUp();
+    expect([leader.records, other.records, maps().length]).toEqual([new Map(), new Map(), 0]);
+    leader.decided(decision('shop/a'));
+    await time.advance(5_000);
+    expect([leader.records, other.records]).toEqual([
+      records({ 'edge/a': { namespaces: ['shop'] } }),
+      records({ 'edge/a': { namespaces: ['shop'] } }),
+    ]);
+  });
+
+  it('forgets a domain that nobody has after the delay, though nothing else happens until then', async () => {
+    const { time, leader, other, evaluations } = await setUp();
+    leader.decided(decision('shop/a'));
+    await time.advance(5_000);
+    leader.decided(decision());
+    await time.advance(5_000);
+    expect(other.records!.get('edge/a')?.heldUntilMs).toBeGreaterThan(time.nowMs);
+    const before = evaluations();
+    await time.advance(releaseMs - 10_000);
+    expect([other.records!.size, evaluations()]).toEqual([1, before]);
+    await time.advance(15_000);
+    expect(other.records).toEqual(new Map());
   });
 });

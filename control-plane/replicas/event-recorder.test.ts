@@ -9,20 +9,17 @@ const object = configObject({ name: 'shop', namespace: 'team' });
 const created: ApiAnswer = { status: 201 };
 
 /** A recorder whose API server stores events by name, and answers as `state.answers` say, at the end with success. */
-async function setUp() {
+async function setUp({ instances = ['replica-0'] } = {}) {
   const { api, client } = await ScriptedApi.start();
   const telemetry = recordedTelemetry();
   const timers = new ManualTimers();
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
-  const recorder = new EventRecorder({
-    client,
-    instance: 'replica-0',
-    clock,
-    timers,
-    random: () => 0,
-    ...telemetry,
+  const recorders = instances.map((instance) => {
+    const recorder = new EventRecorder({ client, instance, clock, timers, random: () => 0, ...telemetry });
+    onTestFinished(() => recorder.close());
+    return recorder;
   });
-  onTestFinished(() => recorder.close());
+  const recorder = recorders[0] as EventRecorder;
   const stored = new Map<string, Record<string, unknown>>();
   const answers: ApiAnswer[] = [];
   api.answer = ({ method, path, body }) => {
@@ -39,7 +36,8 @@ async function setUp() {
     stored.set(name!, body);
     return scripted ?? created;
   };
-  const record = (note = 'accepted') => recorder.record({ object, type: 'Normal', reason: 'Valid', note });
+  const record = (note = 'accepted', by = 0) =>
+    recorders[by]!.record({ object, type: 'Normal', reason: 'Valid', note });
   return { api, recorder, record, telemetry, timers, stored, answers };
 }
 
@@ -103,6 +101,19 @@ it('counts an event that comes again, in the event that is there', async () => {
   await api.written(2);
   await soon(() => expect([...stored.values()][0]?.['series']).toMatchObject({ count: 2 }));
   expect(stored.size).toBe(1);
+});
+
+it('stores different events of one moment side by side, also those of two replicas', async () => {
+  const { record, stored } = await setUp({ instances: ['replica-0', 'replica-1'] });
+  for (const by of [0, 1]) for (const note of ['accepted', 'in force']) record(note, by);
+  await soon(() =>
+    expect([...stored.values()].map(({ note }) => note).toSorted()).toEqual([
+      'accepted',
+      'accepted',
+      'in force',
+      'in force',
+    ]),
+  );
 });
 
 it('creates an event with its count where the first one has expired', async () => {

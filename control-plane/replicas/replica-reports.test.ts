@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { MemoryApi } from '../../test/simulation/memory-api.ts';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
@@ -7,6 +7,8 @@ import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts
 import { LeaseApi } from './leases.ts';
 import { managedLabels } from './replica-name.ts';
 import { ReplicaReports } from './replica-reports.ts';
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
 it('a leader is dead once its sign of life expires, although its lead lasts longer', async () => {
   const time = new VirtualTime();
@@ -30,13 +32,16 @@ it('a leader is dead once its sign of life expires, although its lead lasts long
   onTestFinished(async () => {
     await Promise.all([own.close(), other.close(), time.advance(10_000)]);
   });
+  expect(own.living()).toEqual([{ replica: 'a', limiters: [] }]);
   own.start();
   other.start();
+  other.publish({ replica: 'b', limiters: [] });
   const [{ metadata }] = await Promise.all([
     leases.apply(claimOf('weir-replica-b', 5_000), managedLabels('replica')),
     time.advance(100),
   ]);
-  other.publish({ replica: 'b', limiters: [] });
+  // A report without an owner would outlive its replica.
+  expect(cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' })).toEqual([]);
   other.ownedBy({
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',

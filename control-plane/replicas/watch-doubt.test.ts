@@ -120,6 +120,16 @@ it('takes connections anew when the watch does not show renewals that have answe
   expect(timers.size).toBe(0);
 });
 
+it('waits for no event of the watch while renewals have no answers', () => {
+  const { doubt, timers, since } = setUp();
+  doubt.shown('5');
+  doubt.answered('6');
+  timers.advance(1_000);
+  doubt.unanswered(true);
+  timers.advance(60_000);
+  expect(since()).toEqual(['back', 'cut off']);
+});
+
 it('stays in doubt while renewals go unanswered, and sets no timer after its end', () => {
   const { doubt, slow, timers, since } = setUp();
   slow('9');

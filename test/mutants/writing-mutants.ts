@@ -316,7 +316,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a new leader writes statuses of fleets that were due before',
     file: 'control-plane/fleets/fleet-store.ts',
-    within: 'FleetStore.leadChanged',
+    within: 'FleetStore.startedLeading',
     search: 'this.#statuses.clear();',
     replace: '',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',
