@@ -48,43 +48,24 @@ export class LeaseStore extends StoreDecorator {
       return;
     }
     if (this.#endSweeps === undefined) this.#startSweeps();
-    if (ops.length > 1) this.#submitSeveral(ops, options, done);
-    else this.#submitOne(ops, options, done);
-  }
-
-  #submitOne(ops: Operation[], options: SubmitOptions, done: () => void): void {
-    const op = ops[0];
-    if (op === undefined || !mayLease(op)) {
-      this.store.submit(ops, options, done);
-      return;
-    }
-    if (op.verb === 'add' && this.#book.spend(op)) {
-      done();
-      return;
-    }
-    if (this.#ask(op)) {
-      this.store.submit(ops, options, () => {
-        this.#book.answered(op.key, op.lease!, op.error);
-        done();
-      });
-    } else {
-      this.store.submit(ops, options, done);
-    }
-  }
-
-  #submitSeveral(ops: Operation[], options: SubmitOptions, done: () => void): void {
-    const left: Operation[] = [];
+    /** The ops that were not spent, if others were. */
+    let left: Operation[] | undefined;
     let asked = false;
-    for (const op of ops) {
+    for (let n = 0; n < ops.length; n += 1) {
+      const op = ops[n]!;
       if (mayLease(op)) {
-        if (op.verb === 'add' && this.#book.spend(op)) continue;
+        if (op.verb === 'add' && this.#book.spend(op)) {
+          left ??= ops.slice(0, n);
+          continue;
+        }
         if (this.#ask(op)) asked = true;
       }
-      left.push(op);
+      left?.push(op);
     }
+    left ??= ops;
     if (left.length === 0) done();
     else if (asked) this.#submitAsking(left, options, done);
-    else this.store.submit(left.length === ops.length ? ops : left, options, done);
+    else this.store.submit(left, options, done);
   }
 
   #submitAsking(ops: Operation[], options: SubmitOptions, done: () => void): void {

@@ -5,6 +5,7 @@ import {
   type ApiRoute,
   checkDomain,
   entryOf,
+  rowsOf,
   shown,
 } from '../../process/http/api-route.ts';
 import {
@@ -21,9 +22,6 @@ export interface OverLimitRouteParts {
   find(question: OverLimitQuery): Promise<readonly FoundOverLimitRows[]>;
 }
 
-const defaultRows = 100;
-const maxRows = 1_000;
-
 export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[] {
   return [
     {
@@ -32,7 +30,7 @@ export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[]
       right: 'read',
       parameters: ['domain', 'entry', 'requestId', 'since', 'until', 'limit'],
       answer: async (call) => {
-        const limit = rowsWanted(call);
+        const limit = rowsOf(call.query);
         const domain = call.query.get('domain') || undefined;
         if (domain !== undefined) checkDomain(call.actor, domain, 'read');
         const question = {
@@ -79,14 +77,6 @@ export function joined(rows: readonly OverLimitRow[]): OverLimitRow[] {
     });
   }
   return [...found.values()].sort((a, b) => b.second - a.second);
-}
-
-function rowsWanted({ query }: ApiCall): number {
-  const text = query.get('limit');
-  if (text === null) return defaultRows;
-  const limit = Number(text);
-  if (Number.isInteger(limit) && limit >= 1 && limit <= maxRows) return limit;
-  throw new ApiProblem(400, `limit is a whole number from 1 to ${maxRows}, not ${shown(text)}`);
 }
 
 /** A row covers a whole second. */

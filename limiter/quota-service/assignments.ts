@@ -1,5 +1,5 @@
 /** `/v1/assignments`: which quota clients hold how much of which rules, over all threads. */
-import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
+import { type ApiRoute, domainOf, entryOf, rowsOf } from '../../process/http/api-route.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { ShareView } from '../allocate/terms.ts';
 import type { ThreadsOf } from '../capabilities/messages.ts';
@@ -49,9 +49,6 @@ const isSame =
 
 const byUse = (a: AssignmentRow, b: AssignmentRow): number => b.mayUse - a.mayUse || b.used - a.used;
 
-const defaultRows = 100;
-const maxRows = 1_000;
-
 export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRoute {
   return {
     method: 'GET',
@@ -60,7 +57,7 @@ export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRout
     parameters: ['domain', 'entry', 'limit'],
     answer: async (call) => {
       const domain = domainOf(call, 'read');
-      const max = rowsWanted(call.query.get('limit'));
+      const max = rowsOf(call.query);
       const entries = call.query.getAll('entry').map(entryOf);
       const found = await threads.ask('assignments', { domain, entries, max });
       const rows = found.flatMap((one) => one.rows).sort(byUse);
@@ -72,14 +69,6 @@ export function assignmentRoute(threads: ThreadsOf<AssignmentMessages>): ApiRout
       };
     },
   };
-}
-
-function rowsWanted(text: string | null): number {
-  if (text === null) return defaultRows;
-  const rows = Number(text);
-  if (!Number.isInteger(rows) || rows < 1 || rows > maxRows)
-    throw new ApiProblem(400, `limit must be a whole number from 1 to ${maxRows}, not ${shown(text)}`);
-  return rows;
 }
 
 function rowJson({ sinceMs, endsMs, demand, bucket, ...row }: AssignmentRow): object {

@@ -84,6 +84,18 @@ export function flagOf(query: URLSearchParams, name: string): boolean {
   return text === 'true';
 }
 
+const defaultRows = 100;
+const maxRows = 1_000;
+
+/** Returns how many rows a parameter `limit` asks for. @throws ApiProblem */
+export function rowsOf(query: URLSearchParams): number {
+  const text = query.get('limit');
+  if (text === null) return defaultRows;
+  const rows = Number(text);
+  if (Number.isInteger(rows) && rows >= 1 && rows <= maxRows) return rows;
+  throw new ApiProblem(400, `limit must be a whole number from 1 to ${maxRows}, not ${shown(text)}`);
+}
+
 /** Reads a parameter `entry` of the form `key=value`. @throws ApiProblem */
 export function entryOf(text: string): { key: string; value: string } {
   const at = text.indexOf('=');
