@@ -15,15 +15,15 @@ const worthIt = 1.05;
 
 /** Returns a bucket from which at most this many hits flow in any window of this length. */
 export function refillingBucket(hits: number, windowSeconds: number, isFresh: boolean): GrantedBucket {
-  let best: GrantedBucket | undefined;
+  if (hits < 1) return nothing;
+  const oneSeconds = hits < 2 ? windowSeconds + 1 : Math.ceil(windowSeconds / (Math.floor(hits) - 1));
+  let best = { tokens: 1, perFill: 1, fillSeconds: oneSeconds, isFresh };
   for (const fillSeconds of fills) {
     const tokens = Math.floor((hits * fillSeconds) / (fillSeconds + windowSeconds));
-    const isBetter = best === undefined || tokens * best.fillSeconds > worthIt * best.perFill * fillSeconds;
-    if (tokens >= 1 && isBetter) best = { tokens, perFill: tokens, fillSeconds, isFresh };
+    if (tokens * best.fillSeconds > worthIt * best.perFill * fillSeconds)
+      best = { tokens, perFill: tokens, fillSeconds, isFresh };
   }
-  if (best !== undefined || hits < 1) return best ?? nothing;
-  const fillSeconds = hits < 2 ? windowSeconds + 1 : Math.ceil(windowSeconds / (Math.floor(hits) - 1));
-  return { tokens: 1, perFill: 1, fillSeconds, isFresh };
+  return best;
 }
 
 /** Returns the most hits that flow from the bucket in a window. */
