@@ -15,6 +15,7 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { tickMs } from '../allocate/allocator.ts';
 import {
   type ClientReport,
   type GrantedBucket,
@@ -26,7 +27,7 @@ import {
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BucketPlans, type BucketPlansOptions } from './bucket-plans.ts';
 import { QuotaService } from './quota-service.ts';
-import { QuotaStats } from './quota-stats.ts';
+import { createQuotaStats } from './quota-stats.ts';
 import type { QuotaBounds, QuotaServiceOptions } from './quota-stream.ts';
 
 type Allocating = QuotaServiceOptions['allocator'];
@@ -210,7 +211,7 @@ interface Parts extends Partial<Pick<BucketPlansOptions, 'noRule' | 'unassignabl
 }
 
 function serve(rules: Rule[], { bounds, ...parts }: Parts = {}): QuotaService {
-  const stats = new QuotaStats(registry, log, clock);
+  const stats = createQuotaStats(registry, log, clock);
   const plans = new BucketPlans({
     ...{ stats: registry, clock, counting: plainCounting },
     ...{ noRule: 'allow', unassignable: 'deny', allPass: false, whyNoShares: undefined, ...parts },
@@ -513,15 +514,29 @@ describe('bounds', () => {
     const other = new Client(service);
     expect(new Client(service).ended).toMatchObject({ code: 8 });
     await other.report({ 'a=1': [0, 1] });
-    clock.ms += 29_999;
-    service.tick();
+    for (let ms = 0; ms < 30_000; ms += tickMs) service.tick();
     expect(silent.ended).toBeUndefined();
-    clock.ms += 2;
     service.tick();
     expect(silent.ended).toMatchObject({ code: 4 });
     expect(other.ended).toMatchObject({ code: 4 });
     expect(allocator.said.at(-1)).toBe('close d d_a_1_');
     expect(service.streams).toBe(0);
+  });
+
+  it('end no stream while the limiter stands still or is behind, because messages may wait', async () => {
+    const service = serve([perMinute('a')], { bounds: { ofStream: 1_000, ofCaller: 1_000, inAll: 1_000 } });
+    const [client, other] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
+    for (let times = 0; times < 100; times += 1) {
+      clock.ms += 60_000;
+      service.tick();
+    }
+    const many = Array.from({ length: 300 }, (_, n): [string, [number, number]] => [`a=${n}`, [0, 1]]);
+    await other.report(Object.fromEntries(many));
+    for (let times = 0; times < 100; times += 1) service.tick();
+    expect(client.ended).toBeUndefined();
+    while (service.ids.buckets < 300) await nextTurn();
+    for (let times = 0; times < 21; times += 1) service.tick();
+    expect(client.ended).toMatchObject({ code: 4 });
   });
 
   it('take numbers that are none for the largest', async () => {

@@ -7,6 +7,7 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Override } from '../../rules/override.ts';
+import { tickMs } from '../allocate/allocator.ts';
 import { type AssignmentQuery, type FoundAssignments, findAssignments } from './assignments.ts';
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
@@ -112,14 +113,15 @@ export class QuotaService implements StreamHost {
 
   /** Does the work of a tick. Called every `tickMs` of the allocator. */
   tick(): void {
-    const { plans, clock, silenceMs } = this.options;
+    const { plans, clock, turns, silenceMs } = this.options;
     const nowMs = clock.nowMs();
     if (plans.overridesEnded(this.#lookedMs, nowMs)) this.#planAnew();
     this.#lookedMs = nowMs;
     if (!this.#isTicking) this.#tickInTurns();
-    const silentSinceMs = clock.monotonicMs() - silenceMs;
+    // Otherwise their messages may wait unread.
+    if (turns.hasWaiting) return;
     for (const stream of this.#streams)
-      if (stream.isSilentSince(silentSinceMs)) stream.reject('silence', status.silent);
+      if (stream.isSilent(silenceMs / tickMs)) stream.reject('silence', status.silent);
   }
 
   readonly #tickInTurns = (): void => {

@@ -47,7 +47,7 @@ export interface QuotaServiceOptions {
   readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain'>;
   readonly clock: Clock;
   /** Streams take turns with the connections of callers. */
-  readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'leave'>;
+  readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'leave' | 'hasWaiting'>;
   readonly stats: QuotaStats;
   readonly bounds: QuotaBounds;
   /** The TTL of blanket answers, and the one of the allocator. */
@@ -121,7 +121,8 @@ export class QuotaStream implements MessageListener, TurnTaker {
   /** The orders of the next response. */
   #orders: QuotaOrder[] = [];
   #domain = '';
-  #heardMs: number;
+  /** Ticks since its last message, without those of a limiter that is behind: its messages may wait unread. */
+  #silentTicks = 0;
   /** The messages that wait, the oldest first, each with the time at which it arrived, and what is to be done between them. */
   readonly #waiting: ((() => void) | readonly [reports: UsageReports, cameMs: number])[] = [];
   waitingBytes = 0;
@@ -143,12 +144,11 @@ export class QuotaStream implements MessageListener, TurnTaker {
     this.group = addressGroup(address);
     this.#bounded =
       caller === undefined || caller === anonymousCaller ? `address ${this.group}` : `caller ${caller}`;
-    this.#heardMs = service.options.clock.monotonicMs();
   }
 
   onMessage(message: Uint8Array): void {
     const { bounds, clock, stats, turns } = this.#service.options;
-    this.#heardMs = clock.monotonicMs();
+    this.#silentTicks = 0;
     const reports = this.#read(() => new UsageReports(new Uint8Array(message), bounds.ofStream));
     if (reports === undefined || !this.#isForDomain(reports.domain)) return;
     if (reports.leftOut > 0) stats.deniedBuckets('message', this.client, reports.leftOut);
@@ -209,9 +209,10 @@ export class QuotaStream implements MessageListener, TurnTaker {
     }
   }
 
-  /** Whether the stream has sent nothing since then although it should. */
-  isSilentSince(sinceMs: number): boolean {
-    return this.#heardMs < sinceMs && (this.#buckets.size > 0 || this.#domain === '');
+  /** Called at each of these ticks. Returns whether the stream has sent nothing for more than `max` of them although it should. */
+  isSilent(max: number): boolean {
+    this.#silentTicks += 1;
+    return this.#silentTicks > max && (this.#buckets.size > 0 || this.#domain === '');
   }
 
   reject(reason: Parameters<QuotaStats['rejectedStream']>[0], rejection: GrpcStatus): void {

@@ -11,7 +11,7 @@ import { weightOf } from './client-weights.ts';
 import { quotaPath } from './quota-messages.ts';
 import { QuotaService } from './quota-service.ts';
 import type { QuotaSettings } from './quota-settings.ts';
-import { QuotaStats } from './quota-stats.ts';
+import { createQuotaStats } from './quota-stats.ts';
 import { UnassignedRules } from './unassigned-rules.ts';
 
 /** Chosen: a store that does not answer delays the end of a limiter by at most this time. */
@@ -34,7 +34,7 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
   let unassigned: UnassignedRules | undefined;
   let stop = (): void => {};
   const open = ({ asked, counting, store, turns, allPass, whyNoShares }: Decisions): QuotaService => {
-    const stats = new QuotaStats(registry, log, clock);
+    const stats = createQuotaStats(registry, log, clock);
     // All threads have the same rules.
     if (worker <= 1)
       unassigned = new UnassignedRules(log, allPass ? 'allow' : settings.rlqsUnassignable, whyNoShares);

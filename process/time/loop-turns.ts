@@ -131,6 +131,11 @@ export class LoopTurns {
     this.#expensive.set(group, this.#options.clock.monotonicMs() + expensiveMs);
   }
 
+  /** Whether any member waits, so that input of others may be unread, too. */
+  get hasWaiting(): boolean {
+    return this.#little.size + this.#much.size + this.#read.size > 0;
+  }
+
   /** Whether input has used twice its share of this turn. */
   isOverdrawn(): boolean {
     return this.#isWatched && this.#options.clock.monotonicMs() >= this.#endMs + shareMs;

@@ -12,7 +12,7 @@ import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
 import { createForwardAuthStats, registerProfilesFile } from '../../forward-auth/stats.ts';
 import { registerLeaseStats } from '../../leases/threads.ts';
 import { registerOverrideStats } from '../../overrides/threads.ts';
-import { QuotaStats } from '../../quota-service/quota-stats.ts';
+import { createQuotaStats } from '../../quota-service/quota-stats.ts';
 import { createGrpcCallStats } from './call-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { registerHealthStats } from './limiter-stats.ts';
@@ -49,7 +49,7 @@ function registryOfTheProgram(): StatsRegistry {
   registerCallersFile(registry, { callers: () => 0, wasLastRejected: () => false });
   stats.createHttpStats(registry);
   stats.createWarningStats(registry)({ rule: '1', policy: '2', mark: 80 });
-  const quota = new QuotaStats(
+  const quota = createQuotaStats(
     registry,
     loggerOf(
       () => {},
