@@ -1,6 +1,6 @@
 /**
- * Loaded into a process before its program (`node --import`), or run alone as an idle process: how late the event loop
- * serves a timer of 5 ms. At each SIGUSR2 the figures since the one before go into the file that BENCH_PAUSES names.
+ * Measures how late the event loop runs a timer of 5 ms, in a process that loads this file first (`node --import`), or in this
+ * file as an idle process. At each SIGUSR2, it writes the figures since the last one to the file in BENCH_PAUSES.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';

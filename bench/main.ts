@@ -75,7 +75,10 @@ const usage = `npm run bench -- [flags]
 
 docs/performance.md says what is measured.`;
 
-/** Rules of the limiter beside the usual one, by the key that asks for them: what they cost is held against that. */
+/**
+ * Rules of the limiter other than the default one, by the key of their requests. Their cost is compared with that of the default
+ * rule.
+ */
 const otherLimits = {
   sliding: '    rate_limit: { unit: hour, requests_per_unit: 1000000000, algorithm: sliding_window }\n',
   bucket:

@@ -2,7 +2,7 @@
 import { parseSync } from 'rolldown/utils';
 
 interface BlankedNode {
-  /** Depth, type and what is neither identifier nor text. */
+  /** The depth, the type, and everything that is neither an identifier nor a text. */
   node: string;
   line: number;
 }
@@ -35,7 +35,7 @@ function collect(value: unknown, depth: number, add: (node: string, offset: numb
   for (const [, own] of entries) collect(own, depth + 1, add);
 }
 
-/** Numbers, switches and operators stay; `raw` repeats a number or a text. */
+/** Returns whether a property stays: numbers, switches and operators do. `raw` only repeats a number or a text. */
 function isKept(name: string, value: unknown): boolean {
   if (/^(type|start|end|raw|name|tail)$/.test(name)) return false;
   return (

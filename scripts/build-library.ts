@@ -1,6 +1,6 @@
 /**
- * `node scripts/build-library.ts [folder]`: packages/limiter/dist, with the types of what programs import and the licenses of the
- * packages within. In one bundle, because a program that limits requests should not have to install a server's packages.
+ * `node scripts/build-library.ts [folder]`: builds packages/limiter/dist as one bundle, with its types and the licenses of the
+ * packages in it. A program that limits requests should not have to install the packages of a server.
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -9,12 +9,12 @@ import { isolatedDeclarationSync } from 'rolldown/experimental';
 import { projectRoot } from './commands.ts';
 
 const source = join(projectRoot, 'packages/limiter');
-/** Oldest Node that runs it. */
+/** The oldest Node that can run the library. */
 const target = 'node22';
 
 /**
- * What a capability of the limiter loads when its settings ask for it: servers, exporters of spans, pages. The library has the settings
- * alone, and never asks.
+ * Leaves out the code that capabilities load on demand: servers, exporters of spans, pages. The library has only their settings,
+ * and never loads them.
  */
 const withoutCapabilities: Plugin = {
   name: 'without-capabilities',
@@ -33,15 +33,15 @@ async function bundle(dist: string): Promise<string[]> {
     platform: 'node',
     external: /^node:/,
     plugins: [withoutCapabilities],
-    // No module of ours does anything unless it is asked.
+    // Importing one of our modules has no side effects.
     treeshake: { moduleSideEffects: false },
-    // A library reads no environment, and one of the packages asks for a variable of its own.
+    // A library reads no environment, but one of the packages reads a variable of its own.
     transform: { target, define: { 'process.env': '({})' } },
   });
   const { output } = await build.write({
     dir: dist,
     format: 'esm',
-    // With its lines, which Node shows of an error that nobody catches.
+    // Keeps lines, which Node shows with an uncaught error.
     minify: { compress: true, mangle: true, codegen: { removeWhitespace: false } },
     chunkFileNames: '[name].js',
   });
@@ -49,7 +49,7 @@ async function bundle(dist: string): Promise<string[]> {
   return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []));
 }
 
-/** Each file's own, as nothing that is exported needs to be inferred. */
+/** Writes the types of each file separately, because nothing exported needs inferred types. */
 function writeTypes(dist: string): void {
   for (const name of readdirSync(source)) {
     if (!name.endsWith('.ts') || name.endsWith('.test.ts')) continue;

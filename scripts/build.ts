@@ -1,4 +1,4 @@
-/** `npm run build`: dist/ from the sources, for the package and the image. `npm run check` is what checks types. */
+/** `npm run build`: writes dist/ from the sources, for the package and the image. `npm run check` checks types. */
 import { rmSync } from 'node:fs';
 import { mustRun, projectRoot } from './commands.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The programs in a few files instead of hundreds, for the image: most of a start is what Node takes to find, open and link
- * each file. All of them lie in one folder, since threads are started from files beside the one that asks for them.
+ * Bundles the programs for the image into a few files instead of hundreds, because a start mostly consists of finding, opening
+ * and linking files. All files are in one folder, because threads start from files beside the one that starts them.
  */
 import { isAbsolute } from 'node:path';
 import { rolldown } from 'rolldown';
@@ -16,8 +16,8 @@ export const entries: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writes them to `folder`. Packages stay packages, but for two of which a start loads some 70 to 100 files each. `changed` gives
- * the text of a source that is not the one on disk.
+ * Writes the bundle to `folder`. Packages stay separate, except for two of which a start loads 70 to 100 files each. `changed`
+ * returns a text that replaces the source on disk.
  */
 export async function bundle(folder: string, changed?: (path: string) => string | undefined): Promise<void> {
   const build = await rolldown({

@@ -1,6 +1,6 @@
 /**
- * Reads charts/weir/values.yaml with its comments: what each value is, what is accepted, and its default. `# @schema
- * {...}` adds words of JSON schema, `# @free [{...}]` marks an object in which any name may stand.
+ * Reads charts/weir/values.yaml with its comments: the description, accepted values and default of each value. `# @schema {...}`
+ * adds keywords of JSON Schema, and `# @free [{...}]` marks an object that may have any names.
  */
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from 'yaml';
 
@@ -70,7 +70,7 @@ function valueSchema(pair: Pair, path: readonly string[], remark: Remark, values
   return { ...described(remark), type: typeOf(json), default: json, ...remark.words };
 }
 
-/** Helm takes away a value that is null, with its default. Lists, texts and objects of any names are then empty. */
+/** Helm removes a value that is null, together with its default. Lists, texts and objects with free names are then empty. */
 function mayBeNull({ default: value, additionalProperties }: JsonSchema): boolean {
   return value === undefined ? additionalProperties !== false : typeof value === 'object' || value === '';
 }
@@ -81,7 +81,7 @@ function commentOf({ key }: Pair): string | undefined {
 
 function readRemark(comment: string): Remark {
   const remark: Remark = { description: '', words: {}, isFree: false };
-  // A blank line ends what is not about this value.
+  // Text before a blank line is not about this value.
   const own = comment.split(/\n\s*\n/).at(-1) as string;
   const sentences: string[] = [];
   for (const line of own.split('\n').map((each) => each.trim())) {

@@ -1,14 +1,14 @@
-/** `npm run check`: everything that can be said about the sources without running them. */
+/** `npm run check`: all checks of the sources that do not run them. */
 import { execFile } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { projectRoot } from './commands.ts';
 
-/** Each checker of tsc repeats a part of the work: four, its default, take nearly twice the CPU of one. */
+/** Each checker of tsc repeats a part of the work. The default of four takes nearly twice the CPU time of one. */
 const checkers = String(Math.min(4, Math.ceil(availableParallelism() / 2)));
 const buildInfo = ['--incremental', '--tsBuildInfoFile', '.cache/types.tsbuildinfo'];
 
 const steps: [string, string, string[]][] = [
-  // tsc keeps its results: a second check takes a seventh of the time.
+  // tsc stores its results, so a second check takes a seventh of the time.
   ['types', 'tsc', ['-p', 'tsconfig.json', '--checkers', checkers, ...buildInfo]],
   ['types of the console', 'tsc', ['-p', 'tsconfig.console.json']],
   ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
@@ -16,11 +16,11 @@ const steps: [string, string, string[]][] = [
   ['cost of change', 'node', ['scripts/cost-of-change.ts', '--check']],
   ['named mutants', 'node', ['test/mutants/main.ts', '--check']],
   ['prose', 'node', ['scripts/prose.ts', '--check']],
-  // A report: it fails only if it cannot be made.
+  // This step is a report. It fails only if it cannot be written.
   ['size of the house', 'node', ['scripts/measure-house.ts', '--no-walks']],
 ];
 
-/** Resolves with whether the step passed. Prints its output at the end, so that no two steps mix theirs. */
+/** Resolves to whether the step passed. Prints its output at the end, so that the outputs of steps do not mix. */
 function passes(command: string, args: readonly string[]): Promise<boolean> {
   return new Promise((resolve) => {
     const options = { cwd: projectRoot, maxBuffer: 1 << 26 };
@@ -33,7 +33,7 @@ function passes(command: string, args: readonly string[]): Promise<boolean> {
   });
 }
 
-// All at once: most of them use one core each.
+// Runs all steps at once, because most of them use one core each.
 const results = await Promise.all(steps.map(([, command, args]) => passes(command, args)));
 const failed = steps.filter((_, index) => results[index] === false).map(([name]) => name);
 console.log(failed.length === 0 ? 'check: all good' : `check failed: ${failed.join(', ')}`);

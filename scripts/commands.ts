@@ -8,7 +8,7 @@ export interface RunOptions {
   cwd?: string;
 }
 
-/** Runs a command with this terminal; returns its exit status, 1 when it could not be started. */
+/** Runs a command in this terminal. Returns its exit status, or 1 if it could not be started. */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): number {
   const result = spawnSync(command, args, {
     cwd: options.cwd ?? projectRoot,
@@ -19,7 +19,7 @@ export function run(command: string, args: readonly string[], options: RunOption
   return result.status ?? 1;
 }
 
-/** Runs a command that must succeed: ends this process with its status otherwise. */
+/** Runs a command that must succeed. Otherwise, ends this process with its status. */
 export function mustRun(command: string, args: readonly string[], options: RunOptions = {}): void {
   const status = run(command, args, options);
   if (status !== 0) {
@@ -28,7 +28,7 @@ export function mustRun(command: string, args: readonly string[], options: RunOp
   }
 }
 
-/** Runs a command for what it prints; its errors are dropped. */
+/** Runs a command and returns its output. Its errors are dropped. */
 export function capture(command: string, args: readonly string[]): { status: number; stdout: string } {
   const result = spawnSync(command, args, {
     cwd: projectRoot,

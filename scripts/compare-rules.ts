@@ -1,8 +1,8 @@
 /**
- * `npx node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: has generated and mutated rule files and manifests read by `rules/` of
- * this checkout and by that of another one, and lists the first whose rules are read, written, encoded or listed in another way,
- * and the messages that differ. Those that were reworded on purpose are in `reworded-rule-messages.json`. For changes of readers and
- * writers that are to change nothing.
+ * `npx node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: reads generated and mutated rule files and manifests with `rules/`
+ * of this checkout and of another one. Lists the first texts whose rules are read, written, encoded or listed differently, and
+ * the messages that differ. `reworded-rule-messages.json` has messages that were reworded on purpose. Use it for changes of
+ * readers and writers that must not change the result.
  */
 
 import { globSync, readFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ import { Random } from '../test/fuzz/random.ts';
 import { anyRules } from '../test/support/rule-arbitraries.ts';
 import { projectRoot } from './commands.ts';
 
-/** Found by their names, whatever file of a checkout has them. */
+/** The functions of a checkout. They are found by their names, in any file. */
 interface Rules {
   readRuleTexts: typeof readRuleTexts;
   placedWarnings: typeof placedWarnings;
@@ -57,7 +57,7 @@ const scalars =
 const values = ['', ...scalars.split('|')];
 const names = [...fields.keys(), 'kye', '<<'].flatMap((name) => [name, manifestWords(name)]);
 
-/** One line left out, doubled, changed, added or moved. */
+/** Returns the text with one line left out, doubled, changed, added or moved. */
 function mutated(text: string, random: Random): string {
   const pick = (list: readonly string[]) => list[random.below(list.length)]!;
   const lines = text.split('\n');
@@ -85,18 +85,18 @@ function textsOf(count: number, seed: number): string[] {
   });
 }
 
-/** What a checkout makes of a text. */
+/** The results of a checkout for one text. */
 interface Answers {
   sources: RuleSource[];
-  /** What is in force: written, encoded and listed. Each part as JSON. */
+  /** The rules in force: written, encoded and listed. Each part is JSON. */
   results: string[];
-  /** All texts that describe the rules, and how they differ from the ones before. */
+  /** All texts that describe the rules, and their differences from the previous rules. */
   words: string[];
   /** Errors and warnings, with their lines. */
   messages: string[];
 }
 
-/** `before`: the sources of the text before it, if their words are compared. */
+/** `before`: the sources of the previous text, if their descriptions are compared. */
 function answersTo(rules: Rules, text: string, before: RuleSource[] | undefined): Answers {
   const attempt = (make: () => unknown): string => {
     try {
@@ -140,13 +140,13 @@ function answersTo(rules: Rules, text: string, before: RuleSource[] | undefined)
   };
 }
 
-/** All texts within a value of JSON. */
+/** Returns all texts within a JSON value. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** The text without the lines whose keys only one checkout knows, so that the rest is compared. */
+/** Returns the text without lines whose keys only one checkout knows, so that the rest can be compared. */
 function withoutNewKeys(ours: Rules, theirs: Rules, text: string): string {
   const unknownKeys = (rules: Rules): string[] => {
     const { errors } = rules.readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
@@ -160,7 +160,7 @@ function withoutNewKeys(ours: Rules, theirs: Rules, text: string): string {
   return newLines.size === 0 ? text : withoutNewKeys(ours, theirs, lines.join('\n'));
 }
 
-/** `reworded-rule-messages.json`: what was said in other words, on purpose, since commit 5160959b. Patterns of regular expressions. */
+/** `reworded-rule-messages.json`: messages that were reworded on purpose since commit 5160959b, as regular expressions. */
 interface Reworded {
   /** Pairs of the words before and after. */
   reworded: [before: string, after: string][];
@@ -174,7 +174,7 @@ function readReworded(): Reworded {
   return JSON.parse(readFileSync(join(import.meta.dirname, 'reworded-rule-messages.json'), 'utf8'));
 }
 
-/** The same for messages that differ only in names and numbers. */
+/** Returns a template, which is the same for messages that differ only in names and numbers. */
 function templateOf(message: string): string {
   return message
     .replace(/^[\d?]+: /, '')
@@ -193,7 +193,7 @@ async function main(): Promise<void> {
     rewordings.reduce((said, [before, after]) => said.replace(before, after), text);
   const isNew = (message: string) => added.some((pattern) => new RegExp(pattern, 's').test(message));
   const isOmitted = (message: string) => omitted.some((pattern) => new RegExp(pattern, 's').test(message));
-  // Checkouts from before one description of rules have sources and words of another form.
+  // Checkouts from before the common description of rules have sources and descriptions in another form.
   let [ourBefore, theirBefore]: [RuleSource[]?, RuleSource[]?] = 'describeRule' in theirs ? [[], []] : [];
   let [accepted, otherResults] = [0, 0];
   const otherWords = new Map<string, number>();

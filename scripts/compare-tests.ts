@@ -25,7 +25,7 @@ function treeOf(commit: string, path: string) {
   return blankedTree(git('show', `${commit}:${path}`), path);
 }
 
-/** Ranges of lines that differ, in the file before and after, from what `git diff` says of both trees. */
+/** Returns the ranges of lines that differ, in the file before and after, according to `git diff` of both trees. */
 function differences(old: readonly { node: string; line: number }[], now: typeof old): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'weir-compare-tests-'));
   try {

@@ -1,6 +1,6 @@
 /**
- * `npm run cost-of-change`: how many hand-written files touch each field of a rule, algorithm, setting, reason and flag, and
- * which imports form cycles, beside what cost-of-change.json records. docs/testing.md says what the numbers mean.
+ * `npm run cost-of-change`: counts the hand-written files that touch each field of a rule, algorithm, setting, reason and flag,
+ * and the imports that form cycles. Compares the counts with cost-of-change.json. docs/testing.md explains the numbers.
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -56,7 +56,7 @@ export function measureCommit(root: string, commit: string, configFile: string):
   });
 }
 
-/** What Git has of the record, with the corrections that it does not have yet; undefined if Git has no record. */
+/** Returns the record in Git, with the corrections that Git does not have yet. Undefined if Git has no record. */
 function baseOf(record: CostRecord): CostRecord | undefined {
   const place = [projectRoot, recordName, process.env['BEFORE_PUSH']] as const;
   const committed = committedText(...place);
@@ -77,7 +77,7 @@ const parsedRecord = (text: string): CostRecord => ({
   ...(JSON.parse(text) as Omit<CostRecord, 'corrections'>),
 });
 
-/** Chosen: what fits on a screen for five kinds. */
+/** Chosen: this many names of five kinds fit on a screen. */
 const worst = 10;
 
 export function kindText(kind: Kind, touched: Touched, max: number, withFiles: boolean): string {
@@ -97,7 +97,7 @@ export function cyclesText({ groups, imports }: Cycles, withFiles: boolean): str
   ].join('\n');
 }
 
-/** Prints how the measurement compares with the record, and says whether all is as recorded. */
+/** Prints how the measurement differs from the record. Returns whether the record is up to date. */
 function report(measured: Measurement, isWriting: boolean): boolean {
   const record = existsSync(recordFile) ? parsedRecord(readFileSync(recordFile, 'utf8')) : undefined;
   const base = record && (baseOf(record) ?? record);

@@ -29,13 +29,13 @@ const weir = JSON.parse(readFileSync(new URL('../package.json', import.meta.url)
   version: string;
 };
 
-/** Words of a structural schema in the order in which people read them; the others follow. */
+/** Keywords of a structural schema in the order in which people read them. All others follow. */
 const order = ['description', 'type', 'format', 'default', 'enum', 'required', 'properties', 'items'];
 
-/** What zod says beyond a structural schema, which always lists all fields. */
+/** Keywords that zod adds, but that a structural schema does not have because it always lists all fields. */
 const foreign = ['$schema', 'additionalProperties', 'propertyNames', 'nullable', 'id'];
 
-/** Of `status`, and of fleets. */
+/** Returns the schema of `status`, or of a fleet. */
 function openApiSchema(model: z.ZodType): Schema {
   const schema = z.toJSONSchema(model, { target: 'openapi-3.0', io: 'input', unrepresentable: 'any' });
   return structural(schema as Schema);
@@ -133,7 +133,7 @@ interface Definition {
   spec: Schema;
   status: Schema;
   columns: object[];
-  /** What `kubectl get --field-selector` takes; Kubernetes 1.30 drops it without a word. */
+  /** Fields for `kubectl get --field-selector`. Kubernetes 1.30 silently drops them. */
   selectableFields?: { jsonPath: string }[];
 }
 
@@ -147,7 +147,7 @@ function definitionText({ names, description, spec, status, columns, selectableF
       kind: { type: 'string', description: names.kind },
       metadata: { type: 'object' },
       spec,
-      // So that older and newer control planes can write on it: server-side apply rejects a field that no schema knows.
+      // Older and newer control planes can then write this status: server-side apply rejects a field that no schema has.
       status: { ...status, 'x-kubernetes-preserve-unknown-fields': true },
     },
   };

@@ -1,16 +1,16 @@
 import { runControlPlane } from '../control-plane/main.ts';
 
-/** Settings of `npm run control-plane`; whatever the environment already says goes before them. */
+/** Settings of `npm run control-plane`. Variables of the environment take precedence. */
 const demoSettings = {
   SOURCE: 'DIRECTORY',
   MANIFESTS_DIRECTORY: 'examples/manifests',
-  // Limiters of this machine need not prove who they are.
+  // Limiters on this machine need no credentials.
   XDS_HOST: '127.0.0.1',
 };
 
 const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.7"}]]}';
 
-/** Serves the example manifests until it is stopped, and says how to start a limiter that takes its rules from it. */
+/** Serves the example manifests until it is stopped. Prints how to start a limiter that uses its rules. */
 export async function startControlPlaneDemo(): Promise<void> {
   const status = await runControlPlane({
     env: { ...demoSettings, ...process.env },

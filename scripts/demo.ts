@@ -1,25 +1,25 @@
 import { runLimiter } from '../limiter/main.ts';
 
-/** Settings of `npm start`; whatever the environment already says goes before them. */
+/** Settings of `npm start`. Variables of the environment take precedence. */
 const demoSettings = {
   BACKEND_TYPE: 'memory',
   COUNTER_KEYS: 'unambiguous',
-  // At this level it logs each load of rules.
+  // At this level, the limiter logs each load of rules.
   LOG_LEVEL: 'info',
-  // Nobody is asked who he is, so that changes are taken here alone.
+  // Callers need no credentials, so only this machine may make changes.
   DEBUG_HOST: '127.0.0.1',
 };
 
-/** Of its rules, unless they come from a control plane. */
+/** The default folder of rules, unless they come from a control plane. */
 const demoFolder = { RUNTIME_ROOT: 'examples', RUNTIME_APPDIRECTORY: 'rules', RUNTIME_WATCH_ROOT: 'false' };
 
 const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.7"}]]}';
 
-/** Choosing one of them asks for statistics; without one nobody is there to take them. */
+/** Each of these settings selects a receiver of statistics. Without one of them, nothing receives statistics. */
 const sinkSettings =
   /^(?:USE_(?:DOG_STATSD|STATSD|PROMETHEUS|PUSHSTATS|TAGGEDSTATS|PULLSTATS)|DISABLE_STATS)$/;
 
-/** Runs a limiter with the example rules until it is stopped, and says how to ask it. */
+/** Runs a limiter with the example rules until it is stopped. Prints how to query it. */
 export async function startDemo(): Promise<void> {
   const env = demoEnvironment(process.env);
   const status = await runLimiter({
@@ -35,7 +35,7 @@ ${hintText(env, { http: http.port, debug: debug?.port })}
   process.exit(status);
 }
 
-/** The settings of `npm start` in this environment. */
+/** Returns the settings of `npm start` in this environment. */
 export function demoEnvironment(given: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const choosesSink = Object.keys(given).some((name) => sinkSettings.test(name));
   const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };
@@ -43,7 +43,7 @@ export function demoEnvironment(given: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...demoSettings, ...folder, ...noSink, ...given };
 }
 
-/** How to ask about the rules of this project's examples; of other ones, where to look at them. */
+/** Returns a hint: for the example rules, how to send a request; for other rules, where to see them. */
 function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number | undefined }): string {
   if (isXds(env) || isDemoFolder(env)) {
     return `Ask it, and again until the answer is 429:

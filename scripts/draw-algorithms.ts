@@ -1,7 +1,7 @@
 /**
- * Draws docs/algorithms.svg: what the algorithms let pass around an edge of their windows. One client asks ten times a second
- * for a while, in three of the limiter's own services with a clock that is moved by hand. With `--check`, writes nothing and
- * fails when the committed file is stale.
+ * Draws docs/algorithms.svg: the requests that each algorithm lets pass around the edge of a window. One client sends ten
+ * requests a second for a while to three services of the limiter, whose clock the script moves. With `--check`, writes nothing
+ * and fails if the committed file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Code } from '../limiter/decide/messages.ts';
@@ -12,7 +12,7 @@ import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 
 const target = new URL('../docs/algorithms.svg', import.meta.url);
-/** Seconds after a minute began that are shown, and that the client asks in. */
+/** The part of the drawing in seconds after the start of a minute, during which the client sends requests. */
 const shown = { from: 40, to: 140 };
 const asking = { from: 50, to: 130 };
 const perSecond = 10;
@@ -23,7 +23,7 @@ const panels = [
   { title: 'token_bucket, 100 per minute, burst 20', fields: ', algorithm: token_bucket, burst: 20' },
 ];
 
-/** How many pass in each second, and the most in any minute. */
+/** Returns how many requests pass in each second, and the maximum in any minute. */
 function run(fields: string): { passed: number[]; worstMinute: number } {
   const text = `domain: d\ndescriptors:\n  - key: k\n    rate_limit: { unit: minute, requests_per_unit: 100${fields} }\n`;
   const read = readRuleFiles([{ name: 'rules.yaml', text }], { mergeDomains: false });

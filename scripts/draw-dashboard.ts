@@ -1,7 +1,7 @@
 /**
- * `npm run dashboard`: draws some panels of charts/weir/dashboards/weir.json as docs/pictures/dashboard.svg. Two limiters, a Redis
- * and a Prometheus run for three minutes, under load; Redis is away for a while. Lines are what Prometheus answers to the dashboard's own
- * queries. It is a drawing, not a screenshot of Grafana.
+ * `npm run dashboard`: draws some panels of charts/weir/dashboards/weir.json as docs/pictures/dashboard.svg. Two limiters, a
+ * Redis and a Prometheus run for three minutes under load, and Redis is down for a while. Lines show the answers of Prometheus to
+ * the dashboard's own queries. The result is a drawing, not a screenshot of Grafana.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ function programPath(program: typeof redisProgram): string {
   return found.path;
 }
 
-/** Runs it all; resolves with what asks Prometheus. */
+/** Runs everything. Resolves with the function that queries Prometheus. */
 async function measure(folder: string): Promise<{ draw: string }> {
   const redis = await startRedis({ path: programPath(redisProgram) });
   const limiters = await Promise.all(
@@ -97,7 +97,7 @@ async function measure(folder: string): Promise<{ draw: string }> {
   }
 }
 
-/** Many addresses, few of which ask often; traffic that swells and ebbs. */
+/** Sends requests from many addresses, a few of which send most of them, at a rate that rises and falls. */
 async function ask(clients: readonly LimiterClient[], beganMs: number): Promise<void> {
   for (let n = 0; Date.now() - beganMs < runSeconds * 1_000; n++) {
     const seconds = (Date.now() - beganMs) / 1_000;

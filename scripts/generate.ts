@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: everything that is made from another file and committed. With `--check`, writes nothing
- * and fails when what is committed is stale.
+ * `npm run generate`: writes all committed files that are made from others. With `--check`, writes nothing and fails if a
+ * committed file is stale.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Loaded into a program that is walked through (`--import`): reports, each time the process gets SIGUSR2, which functions of
- * ours ran since the last time, in which thread. A thread that ends reports by itself.
+ * Loaded into a program that is measured (`--import`). At each SIGUSR2, it reports which of our functions ran since the last one,
+ * in each thread. A thread that ends also reports.
  */
 import { appendFileSync } from 'node:fs';
 import { type Profiler, Session } from 'node:inspector';
@@ -11,7 +11,7 @@ session.connect();
 session.post('Profiler.enable');
 session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
-/** Behind what one thread reports at one time. */
+/** The end of one report of a thread. */
 const end = '.';
 
 const channel = new BroadcastChannel('house-coverage');

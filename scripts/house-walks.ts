@@ -1,4 +1,4 @@
-/** Which files and functions one warm request, and one change of rules, pass through: asked of V8, in real processes. */
+/** Finds the files and functions that one warm request, and one change of rules, pass through. V8 reports them, in real processes. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,18 +17,18 @@ import { projectRoot } from './commands.ts';
 export interface Walk {
   files: number;
   functions: number;
-  /** By path within the project: the names of its functions that ran. */
+  /** The names of the functions that ran, by the path of their file in the project. */
   byFile: Record<string, string[]>;
 }
 
 type Undo = (() => unknown)[];
 
-/** Times that a walk is taken: what a timer does beside it is not in all of them. */
+/** How often a walk is repeated. Functions of an unrelated timer are not in all of the results. */
 const samples = 5;
-/** How long threads beside the first one may take to report. */
+/** The time that other threads may take to report. */
 const threadsMs = 500;
 
-/** What one request with one descriptor, counted in Redis, passes through in a limiter that has answered many. */
+/** Measures one request with one descriptor that is counted in Redis, in a limiter that has answered many. */
 export async function walkOfRequest(): Promise<Walk> {
   return withUndo(async (undo, folder) => {
     const found = findServer(redisProgram);
@@ -65,8 +65,8 @@ export async function walkOfRequest(): Promise<Walk> {
 }
 
 /**
- * What one change of a RateLimitConfig passes through in control plane and limiter, from the API server's event until the
- * limiter decides by it and the object's status says so.
+ * Measures one change of a RateLimitConfig in control plane and limiter, from the API server's event until the limiter decides by
+ * it and the status shows it.
  */
 export async function walkOfRuleChange(): Promise<Walk> {
   return withUndo(async (undo, folder) => {
@@ -95,7 +95,7 @@ export async function walkOfRuleChange(): Promise<Walk> {
   });
 }
 
-/** Whether the object's status says that every limiter decides by what the object is now. */
+/** Returns whether the status shows that every limiter uses the current generation. */
 function isInForce(api: ApiServer): boolean {
   const { metadata, status } = JSON.parse(api.mustKubectl(['get', 'rlc', 'shop', '-o', 'json'])) as {
     metadata: { generation: number };
@@ -111,7 +111,7 @@ function watched(reported: string): Record<string, string> {
   return { NODE_OPTIONS: `--import ${preload}`, HOUSE_COVERAGE: reported };
 }
 
-/** What ran each time that `act` was done. */
+/** Returns the functions that ran each time that `act` was called. */
 async function walkOf(
   processes: readonly { pid: number; reported: string }[],
   act: () => Promise<unknown>,

@@ -1,6 +1,6 @@
 /**
- * Draws a terminal as an SVG that plays by itself, again and again, where pictures are shown (GitHub among them): CSS alone, no
- * script. Who asks for reduced motion sees the end at once, and so does a viewer without animations: all of it is on the page.
+ * Draws a terminal as an SVG that repeats its animation wherever pictures are shown, including GitHub. It uses only CSS and no
+ * script. Readers who prefer reduced motion see the final state at once, and so do viewers without animations.
  */
 
 export interface TerminalLine {

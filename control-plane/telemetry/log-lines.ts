@@ -62,7 +62,10 @@ export function fieldIgnored(log: Logger, field: string): void {
   log.warn('A field of a newer CRD has its default value and is ignored', { field });
 }
 
-/** Until the schemas can be read, every field that this version does not know counts as not holding its default. */
+/**
+ * Until the schemas can be read, the control plane assumes that each field unknown to this version has a value other than its
+ * default.
+ */
 export function schemasUnreadable(log: Logger, reason: string): void {
   log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
 }

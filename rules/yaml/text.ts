@@ -30,7 +30,7 @@ const controlCharacter =
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
 const jsonControlCharacter = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/;
 
-/** The first character that a text may not hold; of JSON fewer are forbidden. */
+/** Finds the first character that a text must not contain. JSON forbids fewer characters. */
 export function findControlCharacter(text: string, isJsonToo: boolean): SyntaxProblem | undefined {
   const found = (isJsonToo ? jsonControlCharacter : controlCharacter).exec(text);
   if (found === null) return undefined;

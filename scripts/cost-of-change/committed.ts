@@ -1,10 +1,10 @@
-/** What Git has of a file, and of the whole project, for comparisons that a rewritten file cannot escape. */
+/** Reads files and the whole project from Git, for comparisons that a rewritten file cannot evade. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What branches begin from, the first that exists first. */
+/** Branches from which other branches begin. The first one that exists counts. */
 const mainBranches = ['origin/HEAD', 'origin/main', 'main'];
 
 /** Runs Git in a folder. Returns undefined if Git fails. In a container the folder may belong to another user, which Git would reject. */
@@ -21,8 +21,8 @@ function gitIn(root: string): (...args: string[]) => string | undefined {
 }
 
 /**
- * The commit where this branch began. On the main branch: HEAD if the file has changed since, and the commit before otherwise.
- * `beforePush`: the last commit of the main branch before a push to it, which may be of several commits.
+ * Returns the commit where this branch began. On the main branch, returns HEAD if the file has changed since, and otherwise the
+ * commit before. `beforePush`: the last commit of the main branch before a push, which may contain several commits.
  */
 export function baseCommit(root: string, file: string, beforePush?: string): string | undefined {
   const git = gitIn(root);
@@ -36,7 +36,7 @@ export function baseCommit(root: string, file: string, beforePush?: string): str
   return begin ?? before ?? head;
 }
 
-/** The text of a file in `baseCommit`. */
+/** Returns the text of a file in `baseCommit`. */
 export function committedText(root: string, file: string, beforePush?: string): string | undefined {
   const commit = baseCommit(root, file, beforePush);
   return commit === undefined ? undefined : gitIn(root)('show', `${commit}:./${file}`);

@@ -1,9 +1,9 @@
-/** Import cycles among files, imports of types included. */
+/** Finds import cycles among files, including imports of types. */
 
 export interface Cycles {
-  /** Groups of files in which each file reaches each other one by imports; sorted. */
+  /** Groups of files in which each file reaches every other one through imports, sorted. */
   readonly groups: readonly (readonly string[])[];
-  /** The imports within groups, as `from -> to`: without them there is no cycle. */
+  /** The imports within groups, as `from -> to`. Without them, there is no cycle. */
   readonly imports: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export function cyclesOf(imports: ReadonlyMap<string, readonly string[]>): Cycle
   return { groups, imports: within.sort() };
 }
 
-/** Tarjan's strongly connected components. */
+/** Finds strongly connected components with Tarjan's algorithm. */
 function connectedGroups(imports: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = [];
   const order = new Map<string, number>();

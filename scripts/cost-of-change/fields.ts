@@ -1,4 +1,4 @@
-/** The files that touch each field of a rule. */
+/** Finds the files that touch each field of a rule. */
 import { type Node, SyntaxKind } from 'typescript/unstable/ast';
 import { type FieldRows, limitFields, ruleFields } from '../../rules/language/fields.ts';
 import type { Sources } from './project.ts';
@@ -19,10 +19,13 @@ const otherSpellings: Readonly<Record<string, readonly string[]>> = {
   ttlSeconds: ['ttl'],
 };
 
-/** Words that a generated file has to have for its types to be those of rules. */
+/** A generated file is read only if it contains these words, because only then its types can be those of rules. */
 export const ruleWords = ['requestsPerUnit'];
 
-/** Compound, but not of rules alone: counters and leases have a time to live, routes of Envoy have `rate_limits`. */
+/**
+ * Compound names that do not belong to rules alone: counters and leases also have a time to live, and routes of Envoy have
+ * `rate_limits`.
+ */
 const sharedSpellings: readonly string[] = [
   'ttlSeconds',
   'rateLimit',
@@ -60,7 +63,7 @@ export function fieldFiles(sources: Sources): Map<string, Set<string>> {
   return files;
 }
 
-/** The properties of each type of rules: those of its rows, and those that it declares itself. */
+/** Returns the properties of each type of rules: those of its rows, and those that it declares itself. */
 function fieldsOf({ sites }: Sources): Map<string, string[]> {
   const { path, rows } = ruleTypes;
   const names = Object.keys(rows);
@@ -73,12 +76,12 @@ function fieldsOf({ sites }: Sources): Map<string, string[]> {
   throw new Error(`${path} has no type ${missing}: correct ruleTypes in scripts/cost-of-change/fields.ts`);
 }
 
-/** A field that only spells another one has no property. */
+/** Returns the properties of the rows. A field that only spells another one has no property. */
 function propertiesOf(rows: FieldRows): string[] {
   return Object.keys(rows).filter((name) => rows[name]!.isSpelling !== true);
 }
 
-/** The interface in the file of the types of rules that declares the property of this name. */
+/** Returns the interface that declares the property of this name in the file of the types of rules. */
 function declaringType({ path, node }: Site): string | undefined {
   if (path !== ruleTypes.path) return undefined;
   const group = groupOf(node) as AnyNode | undefined;
@@ -92,12 +95,12 @@ function ownPaths({ sites, areForeign }: Sources, spelling: string): string[] {
   return same.filter((_, index) => !foreign[index]).map(({ path }) => path);
 }
 
-/** The declaration of a type of rules, and the types, objects, lists and switches that hold a distinct field of it. */
+/** The declaration of a type of rules, and the types, objects, lists and switches that contain a distinct field of it. */
 class Carriers {
   readonly #sources: Sources;
   readonly #distinct: ReadonlySet<string>;
   readonly #groups: ReadonlySet<Node>;
-  /** The names of those that are types. */
+  /** The names of the carriers that are types. */
   readonly #types: ReadonlySet<string>;
 
   constructor(sources: Sources, type: string, distinct: readonly string[]) {

@@ -1,6 +1,6 @@
 /**
- * What is counted: fields of rules, algorithms, settings, reasons of conditions and flags, each with its files.
- * docs/testing.md says what touches a name and what does not.
+ * Finds the counted names with their files: fields of rules, algorithms, settings, reasons of conditions, and flags.
+ * docs/testing.md defines which code touches a name.
  */
 import { dirname } from 'node:path';
 import { type Node, SyntaxKind } from 'typescript/unstable/ast';
@@ -11,7 +11,7 @@ import { type AnyNode, groupOf, type Site, textProperty } from './sites.ts';
 export const kinds = ['field', 'algorithm', 'setting', 'reason', 'flag'] as const;
 export type Kind = (typeof kinds)[number];
 
-/** By name, the files that touch it, sorted. */
+/** The files that touch each name, sorted. */
 export type Touched = ReadonlyMap<string, readonly string[]>;
 export type Measured = Readonly<Record<Kind, Touched>>;
 
@@ -56,7 +56,7 @@ function algorithmFiles({ sites, imports }: Sources): Map<string, Set<string>> {
   return files;
 }
 
-/** Names in upper case with an underscore stand for a setting wherever they are; `PORT` alone might be anything. */
+/** A name in upper case with an underscore always stands for a setting. A single word, such as `PORT`, may stand for anything. */
 const isPlainly = (variable: string): boolean => variable.includes('_');
 
 /** The rows of tables of settings: what refers to a row's property, and what names its variable in a string or as a property. */
@@ -82,7 +82,10 @@ const isNameOf = ({ node }: Site): boolean => (node as AnyNode).parent.name?.tex
 const isOfReason = (name: string | undefined): boolean => name !== undefined && /reasons?$/i.test(name);
 const pascalCase = /^[A-Z][a-z]+(?:[A-Z][a-z]+)*$/;
 
-/** Members of constants and types named `…Reason`, and the reasons of objects that also say `type` and `status`, in `PascalCase`. */
+/**
+ * Finds members of constants and types named `…Reason`, and the reasons of objects that also have `type` and `status`, in
+ * `PascalCase`.
+ */
 function reasonFiles({ sites }: Sources): Map<string, Set<string>> {
   const inControlPlane = (site: Site): boolean => site.path.startsWith('control-plane/');
   const files = new Map<string, Set<string>>();
@@ -101,13 +104,13 @@ function reasonFiles({ sites }: Sources): Map<string, Set<string>> {
   return files;
 }
 
-/** The list that holds the name, in which one reason makes the others reasons too. */
+/** Returns the list that contains the name. If one of its elements is a reason, all of them are. */
 function listOf({ node }: Site): Node | undefined {
   const group = groupOf(node);
   return group?.kind === SyntaxKind.ArrayLiteralExpression ? group : undefined;
 }
 
-/** `Ready` and `Invalid` alone are other things as well. */
+/** Single words, such as `Ready` and `Invalid`, are also used for other things. */
 const isTwoWords = (name: string): boolean => /[a-z][A-Z]/.test(name);
 
 function isDeclaredReason({ node }: Site): boolean {
@@ -128,7 +131,7 @@ function isDeclaredReason({ node }: Site): boolean {
 const isReasonMember = (type: AnyNode): boolean =>
   type.kind === SyntaxKind.PropertySignature && type.name?.text === 'reason';
 
-/** The functions that make a condition of a reason, or look for one. */
+/** Functions that create a condition for a reason, or look for one. */
 const takesReason = /^(?:newCondition|found|hasReason)$/;
 
 /**
@@ -151,7 +154,7 @@ function isReasonValue({ node, form }: Site): boolean {
   return false;
 }
 
-/** The properties of the object that a constant with such a name is set to. */
+/** Returns the properties of the object that is assigned to a constant of such a name. */
 function constantMembers(
   sites: ReadonlyMap<string, readonly Site[]>,
   isMeant: (constant: string) => boolean,
@@ -162,7 +165,7 @@ function constantMembers(
   });
 }
 
-/** The name of the constant whose object has the property of this name. */
+/** Returns the name of the constant whose object has the property of this name. */
 function constantAround(name: AnyNode): string | undefined {
   const property = name.parent;
   if (property.kind !== SyntaxKind.PropertyAssignment || property.name !== name) return undefined;

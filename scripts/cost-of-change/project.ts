@@ -1,4 +1,4 @@
-/** A project as the TypeScript language service sees it: its sites, its imports, and what refers to a declaration. */
+/** A project as the TypeScript language service sees it: its sites, its imports, and the references to a declaration. */
 import { dirname, join, relative } from 'node:path';
 import type { Node } from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
@@ -10,28 +10,27 @@ const generatedFolder = /^gen\//;
 const testFile = /\.(?:test|suite)\.[jt]s$/;
 
 export interface Sources {
-  /** The hand-written files that are no tests, sorted. */
+  /** The hand-written files that are not tests, sorted. */
   readonly paths: readonly string[];
   /** Sites of hand-written files by their text. */
   readonly sites: ReadonlyMap<string, readonly Site[]>;
-  /** Sites of generated files, which are not counted, but declare what hand-written files refer to. */
+  /** Sites of generated files. They are not counted, but declare names to which hand-written files refer. */
   readonly generated: ReadonlyMap<string, readonly Site[]>;
-  /** By file, the files that it imports, types included. */
+  /** The imported files of each file, including imports of types. */
   readonly imports: ReadonlyMap<string, readonly string[]>;
-  /** The hand-written files that refer to the property or constant declared at the node, that of the declaration included. */
+  /** The hand-written files that refer to the property or constant that is declared at the node, including the declaration itself. */
   references(declaration: Node): string[];
-  /** Whether the name at each node is declared by a package or the language, and not by the project. */
+  /** Whether a package or the language, and not the project, declares the name at each node. */
   areForeign(nodes: readonly Node[]): boolean[];
-  /** The names of the properties of the type at a node, inherited ones included. */
+  /** The names of the properties of the type at a node, including inherited ones. */
   propertiesAt(node: Node): string[];
   /** Whether the value at each node is of the type of this name, or a method of it. `undefined` beside the type changes nothing. */
   areOf(type: string, nodes: readonly Node[]): boolean[];
 }
 
 /**
- * Reads a project and passes it on; the language service ends when `use` returns.
- * `words`: generated files without any of these words are left unread.
- * @throws Error where the project has no file that is counted
+ * Reads a project and passes it to `use`. The language service ends when `use` returns. `words`: generated files without any of
+ * these words are not read. @throws Error if no file of the project is counted
  */
 export function withSources<T>(
   root: string,

@@ -1,11 +1,11 @@
-/** `cost-of-change.json`: what was measured last, and how a new measurement compares with it. Pure. */
+/** Compares a new measurement with `cost-of-change.json`, the last one. Pure. */
 import type { Cycles } from './cycles.ts';
 import { type Kind, kinds, type Measured, type Touched } from './names.ts';
 
 /**
- * Permits a rise of one name to `count`. Written by hand, with what Git has as `before`. It applies while more files than `before`
- * touch the name. `--write` lowers `count` with the number of files, and removes the explanation when that number is `before` or
- * less, or when the name is gone.
+ * Permits a rise of one name to `count`. It is written by hand; `before` is the count in Git. It applies while more files than
+ * `before` touch the name. `--write` lowers `count` with the number of files, and removes the explanation if that number is
+ * `before` or less, or if the name is gone.
  */
 export interface Explanation {
   readonly kind: Kind;
@@ -28,8 +28,9 @@ export interface Rename {
 }
 
 /**
- * Says that names of a kind are counted in another way since. Written by hand, and kept. While Git does not have it, the sources that
- * Git has are counted anew, and replace Git's counts of this kind. So it permits what those sources contain already, and no rise.
+ * States that names of a kind are counted differently since then. It is written by hand, and stays. While Git does not have it,
+ * the sources in Git are counted again, and the result replaces Git's counts of this kind. So it permits only what those sources
+ * already contain, and no rise.
  */
 export interface Correction {
   readonly kind: Kind;
@@ -49,7 +50,7 @@ export interface Measurement {
   readonly cycles: Cycles;
 }
 
-/** The most files that may touch a new name. */
+/** The maximum number of files that may touch a new name. */
 export const maxOfNew: Readonly<Record<Kind, number>> = {
   field: 6,
   algorithm: 6,
@@ -65,15 +66,15 @@ export const sumOf = (names: Iterable<readonly string[]>): number => {
 };
 
 export interface Comparison {
-  /** What may not be recorded, each with what to do. */
+  /** Differences that must not be recorded, each with a remedy. */
   readonly problems: readonly string[];
   /** The differences from the record that may be recorded. */
   readonly changes: readonly string[];
 }
 
 /**
- * `record`: the file as it is, whose explanations and renames count. `base`: what Git has of it, which nothing may exceed, so that a
- * rewritten file hides no rise.
+ * `record`: the file with its explanations and renames. `base`: the record in Git, which no count may exceed, so that a rewritten
+ * file hides no rise.
  */
 export function compare(record: CostRecord, base: CostRecord, { touched, cycles }: Measurement): Comparison {
   const { explanations, renames, corrections } = record;
@@ -94,7 +95,7 @@ export function compare(record: CostRecord, base: CostRecord, { touched, cycles 
   };
 }
 
-/** The files that a record has of a name, or of the name that it replaces; undefined for a new one. */
+/** Returns the recorded number of files of a name, or of the name that it replaces. Undefined for a new name. */
 function recordedFiles(kind: Kind, name: string, record: CostRecord): readonly string[] | undefined {
   const { from } = record.renames.find((one) => one.kind === kind && one.to === name) ?? {};
   return record[kind][name] ?? (from === undefined ? undefined : record[kind][from]);
@@ -160,7 +161,7 @@ const cycleChanges = (record: CostRecord, cycles: Cycles): string[] =>
 const isExplained = ({ explanations }: CostRecord, kind: Kind, name: string, count: number): boolean =>
   explanations.some((one) => one.kind === kind && one.name === name && count <= one.count);
 
-/** A sentence has some words and ends. */
+/** Checks that a text is a sentence: it has some words and ends. */
 function vagueSentence(title: string, why: string): string[] {
   const isSentence = why.trim().split(/\s+/).length >= 5 && why.trim().endsWith('.');
   return isSentence ? [] : [`${title}: "${why}" is not a sentence that says why`];

@@ -10,7 +10,7 @@ export interface Site {
   readonly text: string;
   /** `property`: the name in `x.name`, `x['name']`, `{ name }`, `name: …`; `pattern`: a word of a regular expression. */
   readonly form: 'property' | 'literal' | 'pattern';
-  /** The identifier or literal; of a pattern, the whole regular expression. */
+  /** The identifier or literal. For a pattern, the whole regular expression. */
   readonly node: Node;
 }
 
@@ -45,7 +45,7 @@ const members: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.EnumMember,
 ]);
 
-/** What one file says: its sites, and the files that it imports, types included, as they are written. */
+/** The sites of one file, and the files that it imports as written, including imports of types. */
 export interface FileSites {
   readonly sites: readonly Site[];
   readonly imports: readonly string[];
@@ -118,7 +118,7 @@ const groups: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.CaseBlock,
 ]);
 
-/** What stands around a name: a type, an object, a list, a union, or the cases of a switch. Undefined in an expression. */
+/** Returns the surroundings of a name: a type, an object, a list, a union, or the cases of a switch. Undefined in an expression. */
 export function groupOf(node: Node): Node | undefined {
   let group = (node as AnyNode).parent;
   // The name of a property, a literal type or a case is at most two nodes below its group.
@@ -126,7 +126,7 @@ export function groupOf(node: Node): Node | undefined {
   return groups.has(group.kind) ? group : undefined;
 }
 
-/** Types, whose properties can be referred to from elsewhere. */
+/** Returns whether a group is a type, to whose properties other files can refer. */
 export function isTypeGroup(group: Node): boolean {
   return (
     group.kind === SyntaxKind.InterfaceDeclaration ||
@@ -135,7 +135,7 @@ export function isTypeGroup(group: Node): boolean {
   );
 }
 
-/** The name of the type whose property a literal type picks: `Limit` of `Pick<Limit, 'unit'>` and `Limit['unit']`. */
+/** Returns the name of the type whose property a literal type selects: `Limit` for `Pick<Limit, 'unit'>` and `Limit['unit']`. */
 export function pickedFrom(node: Node): string | undefined {
   let type = (node as AnyNode).parent;
   if (type.kind !== SyntaxKind.LiteralType) return undefined;
@@ -144,7 +144,7 @@ export function pickedFrom(node: Node): string | undefined {
   return (type.objectType ?? type.typeArguments?.[0])?.typeName?.text;
 }
 
-/** The value of a property of an object literal, where that is a string; undefined otherwise. */
+/** Returns the value of a property of an object literal if it is a string. Otherwise undefined. */
 export function textProperty(object: AnyNode, name: string): string | undefined {
   const property = object.properties?.find((one) => one.name?.text === name);
   const value = property?.initializer;
