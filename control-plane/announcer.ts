@@ -8,7 +8,7 @@ import { type LimiterCounts, transitions } from './reconcile/status-board.ts';
 import type { OwnershipEvent } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
-import * as lines from './telemetry/log-lines.ts';
+import { lines } from './telemetry/log-lines.ts';
 import { removedEvent, type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 interface WrittenStatus {

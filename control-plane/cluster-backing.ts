@@ -20,7 +20,7 @@ import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
-import * as lines from './telemetry/log-lines.ts';
+import { lines } from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 import type { StoredState } from './world.ts';
 

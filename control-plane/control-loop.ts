@@ -31,7 +31,7 @@ import {
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
-import * as lines from './telemetry/log-lines.ts';
+import { lines } from './telemetry/log-lines.ts';
 import { unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
@@ -241,7 +241,7 @@ export class ControlLoop {
       lines.decided(log, { objects: outcomes.size, fleets: fleets.size, changedFleets, durationMs });
     for (const field of newerFields?.ignored.difference(this.#reportedFields) ?? []) {
       this.#reportedFields.add(field);
-      lines.fieldIgnored(log, field);
+      lines.fieldIgnored(log, { field });
     }
     for (const uid of changed) {
       const outcome = outcomes.get(uid);
@@ -279,7 +279,8 @@ export class ControlLoop {
 
   #logWaits({ awaited }: RoundResult, { unread }: Round): void {
     const { log } = this.#options;
-    if (this.unread !== unread && this.unread.length > 0) lines.startIsBlocked(log, this.unread);
+    if (this.unread !== unread && this.unread.length > 0)
+      lines.startIsBlocked(log, { problems: this.unread });
     if (awaited === undefined) return;
     lines.specsUnknown(log, { objects: awaited.join(', '), waitMs: unknownSpecPatienceMs });
   }
@@ -379,17 +380,16 @@ function reportNews(
 ): void {
   const before = last?.accepted;
   const { generation } = object;
-  const { kind } = kindOf(object);
+  const named = { kind: kindOf(object).kind, object: objectKey(object) };
   if (accepted.status) {
-    if (before?.status === false) lines.objectAccepted(log, kind, objectKey(object), generation);
+    if (before?.status === false) lines.objectAccepted(log, { ...named, generation });
     return;
   }
   const { reason, message } = accepted;
   if (before?.status === false && before.message === message) return;
   if (isEndReason(reason)) {
-    lines.overrideEnded(log, objectKey(object), message);
+    lines.overrideEnded(log, { object: named.object, message });
     return;
   }
-  const inForce = served?.generation;
-  lines.objectRejected(log, kind, { object: objectKey(object), generation, inForce, reason, message });
+  lines.objectRejected(log, { ...named, generation, inForce: served?.generation, reason, message });
 }

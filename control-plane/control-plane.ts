@@ -4,6 +4,7 @@ import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
+import { shutdownLines } from '../process/log/process-lines.ts';
 import { addressText } from '../process/net/bind.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
@@ -25,7 +26,7 @@ import { searchInThread } from './reconcile/counter-collisions.ts';
 import { replicaName } from './replicas/replica-name.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-metrics.ts';
-import * as lines from './telemetry/log-lines.ts';
+import { lines } from './telemetry/log-lines.ts';
 import type { Webhooks } from './webhooks/webhooks.ts';
 import { kindOfClient } from './xds/fleet-permissions.ts';
 import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
@@ -123,17 +124,18 @@ export class ControlPlane {
     await this.#debugToken.start();
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#http.listen(httpAddress);
-    lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
+    lines.listeningForHttp(log, { address: addressText({ ...httpAddress, ...http }) });
     const xdsAddress = { host: settings.xdsHost, port: settings.xdsPort };
     const xds = await this.#xds.listen(xdsAddress);
     this.#readiness.reached('xds');
-    lines.listeningForXds(log, addressText({ ...xdsAddress, ...xds }));
+    lines.listeningForXds(log, { address: addressText({ ...xdsAddress, ...xds }) });
     const apiAddress = { host: settings.apiHost, port: settings.apiPort };
     const api = await this.#api?.listen(apiAddress);
-    if (api !== undefined) lines.listeningForApi(log, addressText({ ...apiAddress, ...api }));
+    if (api !== undefined) lines.listeningForApi(log, { address: addressText({ ...apiAddress, ...api }) });
     const admissionAddress = { host: settings.admissionHost, port: settings.admissionPort };
     const admission = await this.#admission?.listen(admissionAddress);
-    if (admission) lines.listeningForAdmission(log, addressText({ ...admissionAddress, ...admission }));
+    if (admission)
+      lines.listeningForAdmission(log, { address: addressText({ ...admissionAddress, ...admission }) });
     await this.#loop.start();
     if (!this.#isEnding) this.#options.onListening({ xds, http, api, admission });
   }
@@ -152,7 +154,7 @@ export class ControlPlane {
         },
         steps: this.#steps(),
         exit: resolve,
-        listener: lines.shutdownLines(log),
+        listener: shutdownLines(log),
       });
     });
   }
@@ -261,7 +263,7 @@ export class ControlPlane {
     };
     const onFault = (error: unknown): void => {
       this.#metrics.all.faults.inc();
-      lines.fault(this.#options.log, 'HTTP', error);
+      lines.fault(this.#options.log, { call: 'HTTP', error });
     };
     const nowMs = () => this.#options.clock.nowMs();
     const routes = [

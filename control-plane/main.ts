@@ -6,14 +6,14 @@ import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
-import { reportNotRun, verificationStays } from '../process/log/process-lines.ts';
+import { libraryWarning, reportNotRun, verificationStays } from '../process/log/process-lines.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
 import { loadBacking } from './backing.ts';
 import { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
-import * as lines from './telemetry/log-lines.ts';
+import { lines } from './telemetry/log-lines.ts';
 
 export interface ControlPlaneHost {
   /** The environment of the process, without settings that turn verification off. */
@@ -40,7 +40,7 @@ export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
   if (enforceMinimumTls(host.env)) verificationStays(log);
-  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
+  routeLibraryWarnings((text) => libraryWarning(log, text));
   return run(host, { settings, log, clock });
 }
 
@@ -61,7 +61,7 @@ async function run(
     });
     return await controlPlane.run();
   } catch (error) {
-    lines.startFailed(parts.log, error);
+    lines.startFailed(parts.log, { cause: error });
     return 1;
   }
 }

@@ -8,7 +8,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-answer.ts';
 import { ReviewLine } from './review-line.ts';
 
@@ -49,9 +49,9 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
     ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
     changed: (next) => {
       server.useTls(next);
-      lines.certificateChanged(log, listenerName);
+      lines.certificateChanged(log, { listener: listenerName });
     },
-    rejected: (reason) => lines.certificateRejected(log, listenerName, reason),
+    rejected: (reason) => lines.certificateRejected(log, { listener: listenerName, reason }),
   });
   const server = new HttpServer({
     serve: (call) => desk.serve(call),
@@ -60,7 +60,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
     connections: options.connections,
     onFault: (error) => {
       metrics.all.faults.inc();
-      lines.fault(log, listenerName, error);
+      lines.fault(log, { call: listenerName, error });
     },
     onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
   });

@@ -24,7 +24,7 @@ import { Pump } from '../replicas/pump.ts';
 import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type AccessReading, readAccess, selectsNamespaces } from './fleet-access.ts';
 import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
 import { sameFleetStatus } from './fleet-status.ts';
@@ -258,7 +258,7 @@ export class FleetStore {
     );
     for (const [name, { problem }] of this.#accesses) {
       if (problem === undefined || problem.message === before.get(name)?.problem?.message) continue;
-      lines.fleetNotObeyed(this.#options.log, name, problem);
+      lines.fleetNotObeyed(this.#options.log, { fleet: name, ...problem });
     }
     const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRejection !== true;
     const { accesses } = this.#reported;
@@ -314,14 +314,14 @@ export class FleetStore {
       listed: reported,
       changed: reported,
       unreachable: (reason, status) => {
-        lines.fleetsUnreachable(log, what, reason);
+        lines.fleetsUnreachable(log, { what, reason });
         if (!this.#isClosed) turned({ reason, status, isRejection: isWatchRejected({ status }) });
       },
       reachable: () => {
-        lines.fleetsReachable(log, what);
+        lines.fleetsReachable(log, { what });
         if (!this.#isClosed) turned(undefined);
       },
-      skipped: (name, reason) => lines.fleetSkipped(log, name, reason),
+      skipped: (name, reason) => lines.fleetSkipped(log, { name, reason }),
     };
   }
 
@@ -384,7 +384,7 @@ export class FleetStore {
     try {
       const body = { apiVersion, kind: fleetKind, metadata: { name }, spec };
       await client.request({ method: 'POST', path: this.#path, timeoutMs: 10_000, body });
-      lines.fleetCreated(log, name, service);
+      lines.fleetCreated(log, { fleet: name, service });
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error;
     }

@@ -7,7 +7,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 
 interface AdminContext extends Telemetry {
   settings: { readonly debugTokenFile: string; readonly debugAllowedHosts: readonly string[] };
@@ -49,6 +49,6 @@ export function followDebugToken({ settings, timers, log }: AdminContext): Follo
     setting: 'DEBUG_TOKEN_FILE',
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    rejected: (reason) => lines.debugTokenRejected(log, reason),
+    rejected: (reason) => lines.debugTokenRejected(log, { reason }),
   });
 }

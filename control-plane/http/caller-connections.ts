@@ -9,7 +9,7 @@ import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 
 /** Chosen: the bound of each port, far above the number of connections that API servers, probes, scrapers and operators open. */
 const maxConnections = 1_000;

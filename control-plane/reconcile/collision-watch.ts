@@ -11,7 +11,7 @@ import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { reasons } from '../model/reasons.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
 import { type CollisionSearch, encodedObjects, type ObjectCollision } from './counter-collisions.ts';
 
@@ -112,7 +112,7 @@ export class CollisionWatch {
         this.#take(await this.#search.found, objects, limiter);
       } catch (error) {
         // The fleet is reviewed again when it has changed.
-        if (this.#looked.has(fleet)) lines.fleetNotReviewed(this.#options.log, fleet, error);
+        if (this.#looked.has(fleet)) lines.fleetNotReviewed(this.#options.log, { fleet, error });
       }
       this.#search = undefined;
     }

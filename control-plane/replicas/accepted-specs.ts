@@ -10,7 +10,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { LastAcceptedSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type Codec, type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
@@ -128,10 +128,10 @@ export class AcceptedSpecStore {
         if (!leads()) this.#awaitLeader();
       },
       lines: {
-        unreachable: (reason) => lines.acceptedSpecsUnreachable(log, reason),
+        unreachable: (reason) => lines.acceptedSpecsUnreachable(log, { reason }),
         reachable: () => lines.acceptedSpecsReachable(log),
-        skipped: (name, reason) => lines.acceptedSpecSkipped(log, name, reason),
-        notStored: (uid, error) => lines.acceptedSpecNotStored(log, this.#objectText(uid), error),
+        skipped: (name, reason) => lines.acceptedSpecSkipped(log, { name, reason }),
+        notStored: (uid, error) => lines.acceptedSpecNotStored(log, { object: this.#objectText(uid), error }),
       },
     });
   }

@@ -10,7 +10,7 @@ import { Pace } from '../../process/time/pacing.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type Codec, completeParts, jsonOfParts, newRevision, readPart, splitJson } from './config-maps.ts';
 import { SharedValues } from './shared-values.ts';
 
@@ -113,10 +113,10 @@ export class DomainRecordStore {
       },
       read: () => this.#read(),
       lines: {
-        unreachable: (reason) => lines.domainsUnreachable(log, reason),
+        unreachable: (reason) => lines.domainsUnreachable(log, { reason }),
         reachable: () => lines.domainsReachable(log),
-        skipped: (name, reason) => lines.domainsSkipped(log, name, reason),
-        notStored: (_, error) => lines.domainsNotStored(log, error),
+        skipped: (name, reason) => lines.domainsSkipped(log, { name, reason }),
+        notStored: (_, error) => lines.domainsNotStored(log, { error }),
       },
     });
   }

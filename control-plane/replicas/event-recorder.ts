@@ -10,7 +10,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { microTime } from './leases.ts';
 import { Pump } from './pump.ts';
 
@@ -217,7 +217,7 @@ export class EventRecorder {
       if (!(error instanceof ApiError)) throw error;
       const isLost = failures === attempts || this.#isClosed || !isTransient(error);
       if (!isLost) return error;
-      lines.eventNotRecorded(this.#options.log, error);
+      lines.eventNotRecorded(this.#options.log, { error });
       return undefined;
     }
   }

@@ -1,7 +1,7 @@
 /** The election of the leader: what a candidate must do, and how it does it. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
 
 export interface ElectionOptions {
@@ -261,15 +261,16 @@ export class LeaseElection {
     if (leads !== this.#wasLeading) {
       this.#wasLeading = leads;
       metrics.all.leader.set(leads ? 1 : 0);
-      if (leads) lines.startedLeading(log, identity);
-      else lines.stoppedLeading(log, identity);
+      if (leads) lines.startedLeading(log, { replica: identity });
+      else lines.stoppedLeading(log, { replica: identity });
       if (leads) startedLeading();
       else stoppedLeading();
     }
     const leader = this.#state.leader;
     if (leader === this.#reportedLeader) return;
     this.#reportedLeader = leader;
-    if (leader !== identity) lines.leaderChanged(log, leader);
+    if (leader === undefined) lines.leaderLost(log);
+    else if (leader !== identity) lines.leaderChanged(log, { leader });
   }
 
   #nowMs(): number {

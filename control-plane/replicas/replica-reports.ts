@@ -10,7 +10,7 @@ import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import {
   type Codec,
   type ConfigMap,
@@ -86,9 +86,9 @@ export class ReplicaReports {
     this.#own = { replica, limiters: [] };
     this.#run = newRevision(clock, random);
     const reported = {
-      unreachable: (reason: string) => lines.reportsUnreachable(log, reason),
+      unreachable: (reason: string) => lines.reportsUnreachable(log, { reason }),
       reachable: () => lines.reportsReachable(log),
-      skipped: (key: string, reason: string) => lines.reportSkipped(log, key, reason),
+      skipped: (name: string, reason: string) => lines.reportSkipped(log, { name, reason }),
     };
     this.#leases = new ResourceWatch<SeenLease>({
       client,
@@ -128,7 +128,7 @@ export class ReplicaReports {
         ...reported,
         notStored: (_, error) => {
           metrics.all.reportsNotPublished.inc();
-          lines.reportNotPublished(log, error);
+          lines.reportNotPublished(log, { error });
         },
       },
     });

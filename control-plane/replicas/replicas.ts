@@ -10,7 +10,7 @@ import { ApiError, isRejection } from '../kubernetes/api-error.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type Codec, ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
@@ -329,10 +329,10 @@ export class ReplicaCleanup {
     try {
       for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);
       for (const { name, resourceVersion } of reports) await configMaps.delete(name, resourceVersion);
-      lines.replicaCleanedUp(log, replica);
+      lines.replicaCleanedUp(log, { replica });
     } catch (error) {
       // The next round tries again.
-      lines.cleanupFailed(log, replica, error);
+      lines.cleanupFailed(log, { replica, error });
     }
   }
 }

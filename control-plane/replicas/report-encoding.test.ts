@@ -4,7 +4,7 @@ import { capabilities } from '../../rules/language/capabilities.ts';
 import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { gzipCodec, readPart, type StoredConfigMap, StoredValues } from './config-maps.ts';
 import { boundedReport, decodeReport, encodeReport, reportFormat, reportName } from './replica-reports.ts';
 import { findValues } from './shared-values.ts';
@@ -206,7 +206,7 @@ async function mapsOf(replica: string, count: number, revision: string): Promise
 function collection() {
   const reported: string[] = [];
   const { log } = recordedTelemetry(reportTo(reported));
-  const find = findValues(format, (name, reason) => lines.reportSkipped(log, name, reason));
+  const find = findValues(format, (name, reason) => lines.reportSkipped(log, { name, reason }));
   const reports = new StoredValues(find, (hasChanged) => {
     if (hasChanged) reported.push('changed');
   });

@@ -11,7 +11,7 @@ import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
 import { type StatusOwner, WriteLedger, type WriteLedgerOptions, withStatus } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
 import { serverSideApply } from './replica-name.ts';
 import type { StatusEntry, StatusQueue } from './status-queue.ts';
@@ -232,7 +232,7 @@ export class StatusPump {
     const failures = (before?.rejections ?? 0) + 1;
     const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, maxMs: maxPauseMs, random });
     const { plural } = kindOf(entry.object);
-    if (isOfAll) lines.statusesForbidden(log, plural, { namespace, error, retryInMs: pauseMs });
+    if (isOfAll) lines.statusesForbidden(log, { plural, namespace, error, retryInMs: pauseMs });
     const uids = new Set(before?.uids).add(uid);
     const pause: Pause = {
       rejections: failures,

@@ -6,7 +6,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { classNameOf } from '../../rules/reader/manifest-reader.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
 import {
   type FileManifest,
@@ -83,7 +83,7 @@ export class DirectorySource implements ObjectSource {
         changed: () => this.#onEvent(),
         lost: (reason) => {
           metrics.sourceLost();
-          lines.sourceUnreachable(log, reason, this.#listener !== undefined);
+          lines.sourceUnreachable(log, { reason, isListed: this.#listener !== undefined });
         },
         found: () => {
           metrics.sourceConnected();
@@ -105,7 +105,7 @@ export class DirectorySource implements ObjectSource {
     if (this.#isClosed) return;
     this.#listener = listener;
     metrics.sourceConnected();
-    lines.sourceListed(log, this.objects.size);
+    lines.sourceListed(log, { objects: this.objects.size });
     listener.listed();
     this.#schedule.ended();
     this.#setTimer();
@@ -178,7 +178,7 @@ export class DirectorySource implements ObjectSource {
     const { problems, corrected } = this.#files.update(files);
     const { hasChanged, problems: duplicates } = this.#objects.update(this.#manifests());
     for (const { place, text } of [...problems, ...duplicates]) this.#problem(place, text);
-    for (const file of corrected) lines.fileCorrected(this.#options.log, file);
+    for (const file of corrected) lines.fileCorrected(this.#options.log, { file });
     return hasChanged;
   }
 
@@ -190,6 +190,6 @@ export class DirectorySource implements ObjectSource {
 
   #problem(place: string, text: string): void {
     this.#options.metrics.all.sourceSkipped.inc();
-    lines.manifestProblem(this.#options.log, place, text);
+    lines.manifestProblem(this.#options.log, { place, text });
   }
 }

@@ -9,7 +9,7 @@ import { overrideStatusModel, statusModel } from '../model/object-models.ts';
 import { VersionedMap } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
 
 /** The source of RateLimitConfigs and RateLimitOverrides. */
@@ -230,7 +230,7 @@ export class KubernetesSource implements ObjectSource {
       this.#listed++;
       if (!this.#isListed) return;
       metrics.sourceConnected();
-      lines.sourceListed(log, this.objects.size);
+      lines.sourceListed(log, { objects: this.objects.size });
       listener.listed();
     };
     return {
@@ -240,7 +240,7 @@ export class KubernetesSource implements ObjectSource {
       },
       unreachable: (reason, status) => {
         if (kind !== undefined && status === 404) {
-          if (!hasCounted) lines.overridesUnknown(log, reason);
+          if (!hasCounted) lines.overridesUnknown(log, { reason });
           if (!hasCounted) counted();
           return;
         }
@@ -250,7 +250,7 @@ export class KubernetesSource implements ObjectSource {
         if (this.#reported.has(reason)) return;
         this.#reported.add(reason);
         metrics.sourceLost();
-        lines.sourceUnreachable(log, reason, this.#isListed);
+        lines.sourceUnreachable(log, { reason, isListed: this.#isListed });
       },
       reachable: () => {
         if (!isOut) return;
@@ -268,7 +268,7 @@ export class KubernetesSource implements ObjectSource {
       },
       skipped: (object, reason) => {
         metrics.all.sourceSkipped.inc();
-        lines.objectSkipped(log, kindOf({ kind }).kind, object, reason);
+        lines.objectSkipped(log, { kind: kindOf({ kind }).kind, object, reason });
       },
     };
   }

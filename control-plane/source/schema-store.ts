@@ -7,7 +7,7 @@ import { ApiError, isDenied } from '../kubernetes/api-error.ts';
 import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 
 export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
   client: Pick<KubernetesApi, 'request' | 'denied'>;
@@ -134,7 +134,7 @@ export class SchemaStore {
     const reason = error.message;
     const isReported = this.#outage.failed(error, reason, clock.monotonicMs());
     if (!isDenied(error)) {
-      if (isReported) lines.schemasUnreadable(log, reason);
+      if (isReported) lines.schemasUnreadable(log, { reason });
       return true;
     }
     if (isReported) this.#denied.set({ verb: 'get', resource: root, reason });

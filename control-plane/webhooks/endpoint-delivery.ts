@@ -1,7 +1,7 @@
 import type { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry, WebhookDropReason } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import type { DeliveryQueue } from './delivery-queue.ts';
 import type { EventName } from './webhook-event.ts';
 import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';
@@ -140,7 +140,7 @@ export class EndpointDelivery {
       this.#delivered += 1;
       this.#lastError = undefined;
       metrics.all.webhookDelivered.inc();
-      lines.webhookDelivered(log, { endpoint, event, attempt });
+      lines.webhookDelivered(log, { endpoint, ...event, attempt });
       message.settled?.();
       return;
     }
@@ -148,7 +148,7 @@ export class EndpointDelivery {
     this.#lastError = result.reason;
     if (result.outcome === 'gone' && !this.#isGone) {
       this.#isGone = true;
-      lines.webhookEndpointGone(log, endpoint);
+      lines.webhookEndpointGone(log, { endpoint });
     }
     if (this.#isGone || this.#isOver || result.outcome === 'gone') {
       queue.discard(id);
@@ -157,7 +157,7 @@ export class EndpointDelivery {
     }
     const { retryInMs, dropped } = queue.failed(id, this.#nowMs(), result);
     metrics.all.webhookFailed.inc();
-    lines.webhookFailed(log, { endpoint, event, attempt, reason: result.reason, retryInMs });
+    lines.webhookFailed(log, { ...event, endpoint, attempt, reason: result.reason, retryInMs });
     this.#drop('queue full', dropped);
   }
 

@@ -12,7 +12,7 @@ import type { RemovedObject } from '../reconcile/removals.ts';
 import { type Codec, maxConfigMapBytes } from '../replicas/config-maps.ts';
 import { SharedValues } from '../replicas/shared-values.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 
 const name = 'weir-removed';
 const dataKey = 'objects.json.gz';
@@ -67,10 +67,10 @@ export class RemovedObjectStore {
       },
       read: () => changed(this.#values.stored.get(name) ?? []),
       lines: {
-        unreachable: (reason) => lines.removedUnreachable(log, reason),
+        unreachable: (reason) => lines.removedUnreachable(log, { reason }),
         reachable: () => lines.removedReachable(log),
-        skipped: (map, reason) => lines.removedSkipped(log, map, reason),
-        notStored: (_, error) => lines.removedNotStored(log, error),
+        skipped: (map, reason) => lines.removedSkipped(log, { name: map, reason }),
+        notStored: (_, error) => lines.removedNotStored(log, { error }),
       },
     });
   }

@@ -18,7 +18,7 @@ import {
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { LookupRejection, Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
@@ -60,9 +60,9 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
       ...(options.intervalMs === undefined ? {} : { reloadIntervalMs: options.intervalMs }),
       changed: (pair) => {
         server.useTls(pair);
-        lines.certificateChanged(log, listenerName);
+        lines.certificateChanged(log, { listener: listenerName });
       },
-      rejected: (reason) => lines.certificateRejected(log, listenerName, reason),
+      rejected: (reason) => lines.certificateRejected(log, { listener: listenerName, reason }),
     });
   const tls = await certificate?.catch((error: unknown) => {
     token.close();
@@ -81,7 +81,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => {
       metrics.all.faults.inc();
-      lines.fault(log, listenerName, error);
+      lines.fault(log, { call: listenerName, error });
     },
     onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
     ...(tls === undefined ? {} : { tls: tls.first }),
@@ -199,9 +199,9 @@ async function openToken(options: SecretApiOptions): Promise<{ current(): string
     changed: (token) => {
       if (token === current) return;
       current = token;
-      lines.secretRotated(log, 'API_TOKEN_FILE');
+      lines.secretRotated(log, { secret: 'API_TOKEN_FILE' });
     },
-    rejected: (reason) => lines.secretRejected(log, 'API_TOKEN_FILE', reason),
+    rejected: (reason) => lines.secretRejected(log, { secret: 'API_TOKEN_FILE', reason }),
   });
   current = opened.first;
   return { current: () => current, close: () => opened.close() };

@@ -3,7 +3,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { DeliveryQueue } from './delivery-queue.ts';
 import { type DroppedEvent, EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';
 import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
@@ -60,9 +60,9 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     timers,
     ...(options.secretIntervalMs === undefined ? {} : { intervalMs: options.secretIntervalMs }),
     changed: (secrets) => {
-      if (keys.replace(secrets)) lines.secretRotated(log, 'WEBHOOK_SECRET_FILE');
+      if (keys.replace(secrets)) lines.secretRotated(log, { secret: 'WEBHOOK_SECRET_FILE' });
     },
-    rejected: (reason) => lines.secretRejected(log, 'WEBHOOK_SECRET_FILE', reason),
+    rejected: (reason) => lines.secretRejected(log, { secret: 'WEBHOOK_SECRET_FILE', reason }),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
   const drops = new LogThrottle<DroppedEvent>(timers, (drop, count) =>

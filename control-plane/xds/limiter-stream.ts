@@ -10,7 +10,7 @@ import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import type { LimiterReport, RejectedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
 import type { DiscoveryForm, RequestRejection, StreamRequest } from './discovery-form.ts';
 import { type FleetsOfClients, fleetRejection } from './fleet-permissions.ts';
@@ -271,7 +271,7 @@ export class LimiterStream implements Sender {
     this.#context.closed(this);
     if (this.#report === undefined) return;
     const isUnanswered = this.#state.phase === 'in flight' && !this.#gaveUp;
-    (isUnanswered ? lines.limiterLeftUnanswered : lines.limiterDisconnected)(log, this.#report);
+    (isUnanswered ? lines.limiterLeftUnanswered : lines.limiterDisconnected)(log, named(this.#report));
     changed();
   }
 
@@ -289,7 +289,7 @@ export class LimiterStream implements Sender {
     } catch (error) {
       const { log, metrics } = this.#context;
       metrics.all.faults.inc();
-      lines.fault(log, 'aggregated discovery', error);
+      lines.fault(log, { call: 'aggregated discovery', error });
       this.end({ code: GrpcCode.INTERNAL, message: 'internal error' });
     }
   }
@@ -335,7 +335,7 @@ export class LimiterStream implements Sender {
       refusal: undefined,
     };
     this.#state.subscribe();
-    lines.limiterConnected(log, this.#report);
+    lines.limiterConnected(log, { ...named(this.#report), isWeir: identity.isWeir });
     changed();
     this.#confirm(this.#report);
     this.update();
@@ -371,12 +371,12 @@ export class LimiterStream implements Sender {
     if (rejection === undefined) {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
       metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
-      lines.limiterAccepted(log, this.#report, version);
+      lines.limiterAccepted(log, { ...named(report), version });
     } else {
       const reported = boundedRejection(version, rejection);
       this.#report = { ...report, refusal: reported };
       metrics.all.nacks.inc();
-      lines.limiterRejected(log, this.#report, { version, message: reported.message });
+      lines.limiterRejected(log, { ...named(report), version, message: reported.message });
     }
     changed();
   }
@@ -385,7 +385,7 @@ export class LimiterStream implements Sender {
     const { answerTimeoutMs: timeoutMs, log, metrics } = this.#context;
     this.#gaveUp = true;
     metrics.all.unanswered.inc();
-    lines.limiterUnanswered(log, this.#report as LimiterReport, { version, timeoutMs });
+    lines.limiterUnanswered(log, { ...named(this.#report as LimiterReport), version, timeoutMs });
     this.end({
       code: GrpcCode.UNAVAILABLE,
       message: `no answer to version ${version} within ${timeoutMs} ms`,
@@ -415,6 +415,11 @@ export class LimiterStream implements Sender {
     this.#context.reject(this.peer, status.message);
     this.end(status);
   }
+}
+
+/** The fields of every line about a limiter. */
+function named({ name, fleet }: LimiterReport): { limiter: string; fleet: string } {
+  return { limiter: name, fleet };
 }
 
 function notAsked(timeoutMs: number): GrpcStatus {

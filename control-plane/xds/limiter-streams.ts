@@ -9,7 +9,7 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type FleetSnapshot, type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { addressOf, type Identity } from './caller-identity.ts';
 import type { DiscoveryForm } from './discovery-form.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';

@@ -11,7 +11,7 @@ import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts'
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { connectionCuts, type Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
+import { lines } from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import {
   type DiscoveryForm,
@@ -147,7 +147,7 @@ export class XdsServer {
     });
     registerHealth(grpc, this.#health, (method, error) => {
       metrics.all.faults.inc();
-      lines.fault(log, method, error);
+      lines.fault(log, { call: method, error });
     });
     const rejected = new RejectedLists();
     const forms = {
@@ -218,9 +218,9 @@ export class XdsServer {
       ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
       changed: (next) => {
         transport?.useCredentials(next);
-        lines.certificateChanged(log, 'xDS');
+        lines.certificateChanged(log, { listener: 'xDS' });
       },
-      rejected: (reason) => lines.certificateRejected(log, 'xDS', reason),
+      rejected: (reason) => lines.certificateRejected(log, { listener: 'xDS', reason }),
     });
     this.#closeCredentials = credentials.close;
     transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
@@ -276,9 +276,9 @@ export class XdsServer {
       changed: (tokens) => {
         this.#identity.useTokens(tokens);
         this.#options.streams.checkTokens((identity) => this.#identity.staleness(identity));
-        lines.secretRotated(log, 'XDS_TOKENS_FILE');
+        lines.secretRotated(log, { secret: 'XDS_TOKENS_FILE' });
       },
-      rejected: (reason) => lines.secretRejected(log, 'XDS_TOKENS_FILE', reason),
+      rejected: (reason) => lines.secretRejected(log, { secret: 'XDS_TOKENS_FILE', reason }),
     });
     this.#closeTokens = opened.close;
     this.#identity.useTokens(opened.first);
