@@ -61,7 +61,7 @@ async function run(
     });
     return await controlPlane.run();
   } catch (error) {
-    lines.startFailed(parts.log, { cause: error });
+    lines.startFailed(parts.log, { error });
     return 1;
   }
 }

@@ -12,7 +12,7 @@ interface NamedEvent {
 
 export const lines = {
   /** The process ends after this. */
-  startFailed: fatal<{ cause: unknown }>(({ cause }) => `Cannot start: ${errorText(cause)}`, noFields),
+  startFailed: fatal<{ error: unknown }>((failure) => `Cannot start: ${errorText(failure.error)}`, noFields),
   listeningForXds: announce<{ address: string }>(
     ({ address }) => `Listening for xDS on '${address}'`,
     noFields,
