@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
-import { libraryWarning, reportNotRun, verificationStays } from '../process/log/process-lines.ts';
+import { processLines, reportNotRun } from '../process/log/process-lines.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
@@ -39,8 +39,8 @@ export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  if (enforceMinimumTls(host.env)) verificationStays(log);
-  routeLibraryWarnings((text) => libraryWarning(log, text));
+  if (enforceMinimumTls(host.env)) processLines.verificationStays(log);
+  routeLibraryWarnings((text) => processLines.libraryWarning(log, { text }));
   return run(host, { settings, log, clock });
 }
 

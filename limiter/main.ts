@@ -6,7 +6,7 @@ import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
-import { reportNotRun, verificationStays } from '../process/log/process-lines.ts';
+import { processLines, reportNotRun, shutdownLines } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type ConnectionMemory, sharedCells } from '../process/net/connection-memory.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
@@ -31,7 +31,7 @@ import { type ConfigSource, ConfigSourceError } from './config-source/config-sou
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';
 import { defaultLease } from './leases/settings.ts';
-import * as lines from './log/lines.ts';
+import { lines } from './log/lines.ts';
 import { counterRoutes } from './operate/counter-routes.ts';
 import type { StoreAdmin } from './operate/store-admin/store-admin.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
@@ -85,8 +85,8 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  if (enforceMinimumTls(host.env)) verificationStays(log);
-  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
+  if (enforceMinimumTls(host.env)) processLines.verificationStays(log);
+  routeLibraryWarnings((text) => processLines.libraryWarning(log, { text }));
   try {
     const modules = await loadOptionalModules(settings);
     const context = {
@@ -104,7 +104,8 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
     };
     return await new Limiter(context, host, modules).run();
   } catch (error) {
-    lines.startFailed(log, error, error instanceof ConfigSourceError ? sourceFields(settings) : {});
+    const source = error instanceof ConfigSourceError ? sourceFields(settings) : {};
+    lines.startFailed(log, { error, source });
     return 1;
   }
 }
@@ -230,7 +231,7 @@ class Limiter {
       pages: this.#parts.pages,
       closeGraceMs: shutdownGraceMs,
       connections: connections.http,
-      onFault: (error) => lines.callFault(log, 'debug', error),
+      onFault: (error) => lines.callFault(log, { call: 'debug', error }),
     });
     if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
     const output = host.statsOutput ?? new DescriptorOutput(1);
@@ -265,7 +266,7 @@ class Limiter {
         },
         steps: this.#steps(),
         exit: resolve,
-        listener: lines.shutdownLines(log),
+        listener: shutdownLines(log),
       });
     });
   }
@@ -305,10 +306,10 @@ class Limiter {
     const forGrpc = grpcAddress(settings);
     const problem = 'path' in forGrpc ? listenerErrors.grpcSocket : listenerErrors.grpc;
     const grpc = await this.#serving.listenForGrpc(forGrpc).catch(problem);
-    lines.listeningForGrpc(log, addressText({ ...forGrpc, ...grpc }));
+    lines.listeningForGrpc(log, { address: addressText({ ...forGrpc, ...grpc }) });
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#serving.listenForHttp(httpAddress).catch(listenerErrors.http);
-    lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
+    lines.listeningForHttp(log, { address: addressText({ ...httpAddress, ...http }) });
     this.#listenersAreOpen = true;
     this.#host.onListening?.({ grpc, http, debug });
   }
@@ -317,7 +318,10 @@ class Limiter {
   #reportHealth(): void {
     const { health, log } = this.#context;
     const report = () => {
-      if (!this.#isEnding) lines.healthChanged(log, health.failing);
+      if (this.#isEnding) return;
+      const components = health.failing.join(',');
+      if (components === '') lines.healthyAgain(log);
+      else lines.unhealthy(log, { components });
     };
     if (!health.healthy) report();
     health.subscribe(report);
@@ -328,7 +332,7 @@ class Limiter {
     const { log } = this.#context;
     try {
       const bound = await this.#debug.listen(address);
-      const where = addressText({ ...address, ...bound });
+      const where = { address: addressText({ ...address, ...bound }) };
       lines.listeningForDebug(log, where);
       if (this.#debugToken.current === undefined && !isLoopback(address.host)) {
         lines.debugIsOpen(log, where);
@@ -336,7 +340,7 @@ class Limiter {
       return bound;
     } catch (error) {
       if (!(error instanceof BindError)) throw error;
-      lines.listenerFailed(log, 'debug', 'DEBUG_HOST, DEBUG_PORT', error);
+      lines.listenerFailed(log, { listener: 'debug', settings: 'DEBUG_HOST, DEBUG_PORT', error });
       return undefined;
     }
   }

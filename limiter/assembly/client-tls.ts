@@ -3,7 +3,7 @@
  * TLS.
  */
 import type { Logger } from '../../process/log/logger.ts';
-import { clientTlsRejected } from '../log/lines.ts';
+import { connectionLines } from '../log/connection-lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 
@@ -20,5 +20,5 @@ export function openClientTls(
     skipHostnameVerification: settings[`${client}TlsSkipHostnameVerification`],
     settingPrefix: client === 'redis' ? 'REDIS_TLS_' : 'MEMCACHE_TLS_',
   } as const;
-  return new ClientTls(files, (reason) => clientTlsRejected(log, client, reason));
+  return new ClientTls(files, (reason) => connectionLines.clientTlsRejected(log, { client, reason }));
 }

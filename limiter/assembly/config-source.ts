@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { LogFields } from '../../process/log/logger.ts';
 import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
-import { ruleFileLines } from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ruleSupport } from '../settings/store-limits.ts';
@@ -23,6 +23,7 @@ export function openConfigSource(
     ignoreDotFiles: settings.runtimeIgnoreDotFiles,
     watchRoot: settings.runtimeWatchRoot,
   };
+  const path = join(paths.root, paths.subdirectory, paths.appDirectory);
   return {
     source: new FileConfigSource({
       paths,
@@ -31,7 +32,11 @@ export function openConfigSource(
       clock,
       timers,
     }),
-    origin: ruleFileLines(log, join(paths.root, paths.subdirectory, paths.appDirectory)),
+    origin: {
+      noRules: () => lines.noRules(log, { path }),
+      unreachable: (error) => lines.ruleFilesUnreachable(log, { path, error }),
+      reachable: () => lines.ruleFilesReachable(log, { path }),
+    },
   };
 }
 

@@ -10,8 +10,7 @@ import type { Logger } from '../../process/log/logger.ts';
 import { ConnectionMemory, type ThreadMemory } from '../../process/net/connection-memory.ts';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import type { HttpTls } from '../http/listener.ts';
-import type { ConnectionEnd } from '../log/connection-lines.ts';
-import * as lines from '../log/lines.ts';
+import { type ConnectionEnd, connectionLines as lines } from '../log/connection-lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import { grpcSettings } from '../settings/grpc-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
@@ -160,17 +159,17 @@ export function certificateListener(
       const expires = new Date(expiresMs).toISOString();
       if (!isFirst) {
         stats.loaded();
-        lines.certificateChanged(log, listener, expires, wasLastRejected);
+        lines.certificateChanged(log, { listener, expires }, wasLastRejected);
       }
       wasLastRejected = false;
       const leftMs = expiresMs - clock.nowMs();
-      if (leftMs <= 0) lines.certificateExpired(log, listener, expires);
-      else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, listener, expires);
+      if (leftMs <= 0) lines.certificateExpired(log, { listener, expires });
+      else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, { listener, expires });
     },
     certificateRejected: (reason) => {
       wasLastRejected = true;
       stats.failed();
-      lines.certificateRejected(log, listener, reason);
+      lines.certificateRejected(log, { listener, reason });
     },
   };
 }

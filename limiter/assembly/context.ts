@@ -5,7 +5,7 @@ import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { LoadedCapability } from '../capabilities/capability.ts';
 import type { CapabilityContext } from '../capabilities/parts.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';
-import type { OriginLines } from '../log/lines.ts';
+import type { OriginLines } from '../config-source/rules-in-force.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsSettings } from '../settings/xds-settings.ts';

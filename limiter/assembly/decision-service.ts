@@ -6,7 +6,7 @@ import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import { defaultLease } from '../leases/settings.ts';
-import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { budgetOutcomes, type CountingOptions } from '../service/decision.ts';
 import { LimitWarnings } from '../service/limit-warnings.ts';
 import { RateLimitService } from '../service/rate-limit-service.ts';
@@ -84,7 +84,7 @@ export function createWarnings(
     count(warned);
     const nowMs = clock.monotonicMs();
     if (nowMs >= minuteEndsMs) {
-      if (further > 0) moreLimitsWarned(log, further);
+      if (further > 0) lines.moreLimitsWarned(log, { further });
       [minuteEndsMs, room, further] = [nowMs + 60_000, warningsLogged, 0];
     }
     if (room === 0) {
@@ -92,8 +92,9 @@ export function createWarnings(
       return;
     }
     room -= 1;
-    limitWarned(log, {
+    lines.limitWarned(log, {
       ...warned,
+      mark: `${mark}%`,
       metric: metric.key.slice(0, 256),
       used,
       of: capacity,

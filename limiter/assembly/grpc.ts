@@ -2,7 +2,7 @@
 import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
-import * as lines from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createGrpcCallStats, type Latencies } from '../stats/registry/call-stats.ts';
@@ -49,7 +49,7 @@ export function openGrpc(
       reportsCertificates: reportsCertificates && settings.grpcServerUseTls,
     }),
     onCall,
-    onFault: (method, error) => lines.callFault(log, method, error),
+    onFault: (method, error) => lines.callFault(log, { call: method, error }),
   });
   show(server.unaryMethods);
   return server;

@@ -9,8 +9,8 @@ import {
   type HttpListenerOptions,
   type HttpTlsListener,
 } from '../http/listener.ts';
-import type { ConnectionEnd } from '../log/connection-lines.ts';
-import * as lines from '../log/lines.ts';
+import { type ConnectionEnd, connectionLines } from '../log/connection-lines.ts';
+import { lines } from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import type { Latencies } from '../stats/registry/call-stats.ts';
 import { createHttpStats, createRejectionStats } from '../stats/registry/limiter-stats.ts';
@@ -39,7 +39,7 @@ export function openHttp(
       nowMs: () => clock.monotonicMs(),
       record: (durationMs) => latencies.record(durationMs),
     },
-    onFault: (error) => lines.callFault(log, 'HTTP', error),
+    onFault: (error) => lines.callFault(log, { call: 'HTTP', error }),
     hosts: checkedHosts(context),
     tls: tls && { ...tls, timers, listener: tlsListener(context, reportsCertificates) },
   });
@@ -51,7 +51,7 @@ function checkedHosts(context: LimiterContext): CheckedHosts | undefined {
   const count = createRejectionStats(registry, 'ratelimit.http', ['foreign_host']);
   const { httpAllowedHosts: allowed } = settings;
   if (allowed.length === 0) return undefined;
-  const rejected = throttledLine(context, lines.hostRejected);
+  const rejected = throttledLine(context, connectionLines.hostRejected);
   return {
     own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
     rejected: ({ peer, problem: reason }) => {
@@ -65,8 +65,8 @@ function tlsListener(context: LimiterContext, reportsCertificates: boolean): Htt
   const { registry } = context;
   const count = createRejectionStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   const rejected = throttledLine(context, (log, end: ConnectionEnd) => {
-    if (end.counter === 'tls_handshake') lines.handshakeFailed(log, end);
-    else lines.certificateMissing(log, end);
+    if (end.counter === 'tls_handshake') connectionLines.handshakeFailed(log, end);
+    else connectionLines.certificateMissing(log, end);
   });
   return {
     ...certificateListener(context, 'HTTP', reportsCertificates),
@@ -84,6 +84,6 @@ export function followDebugToken({ settings, timers, log }: LimiterContext): Fol
     setting: accessSettings.debugTokenFile.name,
     timers,
     rotated: () => lines.debugTokenRotated(log),
-    rejected: (reason) => lines.debugTokenRejected(log, reason),
+    rejected: (reason) => lines.debugTokenRejected(log, { reason }),
   });
 }

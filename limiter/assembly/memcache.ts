@@ -2,7 +2,7 @@
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
-import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
 import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
@@ -48,7 +48,7 @@ function followSrv(
     try {
       store.setNodes(await lookUpNodes(name, resolveSrv));
     } catch (error) {
-      if (!isClosed) memcacheSrvFailed(log, name, errorText(error));
+      if (!isClosed) lines.memcacheSrvFailed(log, { name, reason: errorText(error) });
     }
   };
   const close = store.close.bind(store);
@@ -72,7 +72,7 @@ function memcacheEvents({ settings, registry, clock, log }: LimiterContext): Mem
   const stats = createMemcacheStats(registry);
   const problems = new LogThrottle<{ text: string; key?: string; error?: string }>(
     clock,
-    (problem, times) => memcacheProblem(log, { ...problem, further: times - 1 }),
+    (problem, times) => lines.memcacheProblem(log, { ...problem, further: times - 1 }),
     problemReportIntervalMs,
   );
   const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
@@ -83,7 +83,7 @@ function memcacheEvents({ settings, registry, clock, log }: LimiterContext): Mem
     onBadValue: (key) => problems.note({ text: badValue, key }, badValue),
     onGetRejected: (error) => problems.note({ text: getRejected, error }, getRejected),
     onNode: (node, up, reason) =>
-      up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, { node, reason, mode }),
+      up ? lines.memcacheNodeBack(log, { node }) : lines.memcacheNodeLost(log, { node, reason, mode }),
     onHashedKey: stats.hashedKey,
   };
 }

@@ -1,7 +1,7 @@
 /** The endpoint for Prometheus. Loads prom-client: see `optional-modules.ts`. */
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { addressText } from '../../process/net/bind.ts';
-import * as lines from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { builtInMapping } from '../stats/prometheus/mapper.ts';
 import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
@@ -26,9 +26,9 @@ export function openPrometheus(
     timers,
     connections,
     listener: {
-      listening: (port) => lines.listeningForPrometheus(log, addressText({ ...address, port })),
-      conflict: (stat, metric) => lines.metricNameTaken(log, stat, metric),
-      fault: (error) => lines.callFault(log, 'Prometheus', error),
+      listening: (port) => lines.listeningForPrometheus(log, { address: addressText({ ...address, port }) }),
+      conflict: (stat, metric) => lines.metricNameTaken(log, { stat, metric }),
+      fault: (error) => lines.callFault(log, { call: 'Prometheus', error }),
     },
   });
   return {

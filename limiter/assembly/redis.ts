@@ -3,14 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import { defaultLease } from '../leases/settings.ts';
-import {
-  redisAsksForNoPassword,
-  redisConnectionRetry,
-  redisLeasesRejected,
-  redisPipelineLimitIgnored,
-  redisScriptsRejected,
-  redisStoreAdminRejected,
-} from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
 import { openServers, type RedisServers } from '../operate/store-admin/redis-servers.ts';
 import { RedisStoreAdmin } from '../operate/store-admin/redis-store-admin.ts';
@@ -71,24 +64,24 @@ export function openRedis(
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
   const place = given ?? redisAddress(own);
   const { label } = place;
-  const lines = redisLines({ log, clock, url: label, prefix, isCluster: 'seeds' in place });
-  if (own.redisPipelineLimit > 0) redisPipelineLimitIgnored(log, label);
+  const events = redisLines({ log, clock, url: label, prefix, isCluster: 'seeds' in place });
+  if (own.redisPipelineLimit > 0) lines.redisPipelineLimitIgnored(log, { url: label });
   const options = {
     calls: {
       places: callsAtATime(own.redisPoolSize),
       whenEmpty: own.redisPoolOnEmptyBehavior,
       waitMs: own.redisPoolOnEmptyWaitMs,
     },
-    onRejection: lines.onRejection,
-    onNeedlessPassword: () => redisAsksForNoPassword(log),
+    onRejection: events.onRejection,
+    onNeedlessPassword: () => lines.redisAsksForNoPassword(log),
     scripts: settings.redisScripts,
     keyPrefix: settings.cacheKeyPrefix,
     onScriptsRejected: (reason: string) => {
-      redisScriptsRejected(log, label, reason);
+      lines.redisScriptsRejected(log, { url: label, reason });
       onScriptsRejected();
     },
     onLeasesRejected: (reason: string) => {
-      redisLeasesRejected(log, label, reason);
+      lines.redisLeasesRejected(log, { url: label, reason });
       onScriptsRejected();
     },
     tls: redisTls(context, own),
@@ -99,9 +92,9 @@ export function openRedis(
     // Timers have a resolution of one millisecond.
     windowMs: Math.ceil(own.redisPipelineWindowMs),
     reservations: reservationBounds(settings),
-    onFailure: lines.onFailure,
+    onFailure: events.onFailure,
     onChange: (connected: boolean, reason?: string) => {
-      lines.onChange(connected, reason);
+      events.onChange(connected, reason);
       if (settings.redisHealthCheckActiveConnection) health.set(component, connected);
     },
   };
@@ -110,7 +103,7 @@ export function openRedis(
       ? new RedisClusterStore({
           ...options,
           address: place,
-          onNodeChange: lines.onNodeChange,
+          onNodeChange: events.onNodeChange,
           parallelism: nodesAtATime(own),
           silenceMs: settings.storeBreakerSilenceMs,
           probeIntervalMs: settings.storeBreakerProbeIntervalMs,
@@ -127,7 +120,7 @@ export function openRedis(
       maxElapsedMs: settings.redisStartupMaxElapsedTimeMs,
       monotonicMs: () => clock.monotonicMs(),
       sleep: (ms) => sleep(ms, undefined, { ref: false }),
-      onRetry: (retry) => redisConnectionRetry(log, { url: label, ...retry }),
+      onRetry: (retry) => lines.redisConnectionRetry(log, { url: label, ...retry }),
     });
     if (store.connected || !settings.redisHealthCheckActiveConnection) health.set(component, true);
   };
@@ -155,6 +148,6 @@ export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServer
     prefix: settings.cacheKeyPrefix,
     leases: defaultLease(settings) !== undefined,
     timers,
-    onMissing: (missing) => redisStoreAdminRejected(log, missing),
+    onMissing: (missing) => lines.redisStoreAdminRejected(log, missing),
   });
 }

@@ -6,7 +6,7 @@ import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { type MessageCarrier, type SentMessage, Threads, type ThreadsOf } from '../capabilities/messages.ts';
 import type { Decisions } from '../capabilities/parts.ts';
 import { createDecideForHttp } from '../http/http-decision.ts';
-import * as lines from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { ExcessResponses, TooLargeRequests } from '../service/over-without-limit.ts';
 import {
   createShouldRateLimit,
@@ -115,7 +115,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     tooLarge,
     onLongTexts: stats.longTexts,
     onInvalidUtf8Values: stats.invalidUtf8Values,
-    onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
+    onFault: (error) => lines.callFault(log, { call: 'ShouldRateLimit', error }),
   };
   const wholeResponse = wholeResponseOptions(settings);
   const shouldRateLimit = Object.assign(createShouldRateLimit(asked), { overLimit: () => excess.message() });

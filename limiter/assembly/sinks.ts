@@ -3,7 +3,7 @@
 import { packageVersion } from '../../process/files/package-file.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { addressText } from '../../process/net/bind.ts';
-import * as lines from '../log/lines.ts';
+import { receiverLines } from '../log/receiver-lines.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import type { Mapping } from '../stats/prometheus/mapping-rules.ts';
 import { registerSinkStats } from '../stats/registry/limiter-stats.ts';
@@ -43,7 +43,7 @@ const newSink = {
   statsd: ({ settings, registry: source, timers, log }: LimiterContext) => {
     const { statsdHost: host, statsdPort: port, statsdProtocol: protocol } = settings;
     const flushIntervalMs = settings.statsFlushIntervalMs;
-    const listener = lines.statsdLines(log, addressText({ host, port }));
+    const listener = receiverLines(log, 'statsd', addressText({ host, port }));
     return new StatsdSink({ source, host, port, protocol, flushIntervalMs, timers, listener });
   },
   dogstatsd: ({ settings, registry: source, timers, log }: LimiterContext) => {
@@ -56,7 +56,7 @@ const newSink = {
       mogrifiers: new Mogrifiers(settings.mogrifiers),
       version: packageVersion(),
       timers,
-      listener: lines.dogStatsdLines(log, addressText({ host, port })),
+      listener: receiverLines(log, 'dogstatsd', addressText({ host, port })),
     });
   },
   output: ({ settings, registry: source, clock, timers }: LimiterContext, output: OutputStream) =>

@@ -16,7 +16,7 @@ import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
-import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { reservationBounds } from '../reservations/settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
 import {
@@ -163,14 +163,14 @@ function withBreaker(
     onChange: (open, reason = '') => {
       if (open) {
         openedMs = clock.monotonicMs();
-        storeNotAsked(log, { store: name, reason, mode });
+        lines.storeNotAsked(log, { store: name, reason, mode });
         // `/healthcheck` stays healthy, as in the Go service, so the log has to report it.
         endReminders = timers.every(reminderMs, () =>
-          storeStillNotAsked(log, { store: name, seconds: openSeconds(), mode }),
+          lines.storeStillNotAsked(log, { store: name, seconds: openSeconds(), mode }),
         );
       } else {
         endReminders?.();
-        storeAskedAgain(log, { store: name, seconds: openSeconds() });
+        lines.storeAskedAgain(log, { store: name, seconds: openSeconds() });
       }
       // As in the Go service, health follows a store that was available before only if this is configured.
       if (settings.redisHealthCheckActiveConnection) health.set(`${name}_breaker`, !open);
@@ -199,7 +199,7 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
     timers,
     maxOwedKeys: settings.memoryStoreMaxCounters,
     maxOwedBytes: settings.memoryStoreMaxBytes,
-    onUndelivered: (undelivered) => hitsNotDelivered(log, undelivered),
+    onUndelivered: (undelivered) => lines.hitsNotDelivered(log, undelivered),
   });
   registerLocalFallbackStats(registry, fallback);
   return { ...opened, store: fallback, forget: (keys) => fallback.forget(keys) };

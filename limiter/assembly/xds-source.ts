@@ -3,12 +3,13 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '@bufbuild/protobuf';
 import { packageVersion } from '../../process/files/package-file.ts';
-import { libraryWarning } from '../../process/log/process-lines.ts';
+import { processLines } from '../../process/log/process-lines.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
-import { clientTlsRejected, xdsLines } from '../log/lines.ts';
+import { connectionLines } from '../log/connection-lines.ts';
+import { lines } from '../log/lines.ts';
 import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ruleSupport } from '../settings/store-limits.ts';
@@ -19,10 +20,10 @@ import { type LimiterContext, limiterName, type OpenedConfigSource } from './con
 
 export function openXds(context: LimiterContext): OpenedConfigSource {
   const { settings, clock, timers, random, registry, log } = context;
-  const listener = xdsLines(log, settings.xdsServerUrl);
-  routeGrpcErrors((text) => libraryWarning(log, text));
+  const { xdsServerUrl: server } = settings;
+  routeGrpcErrors((text) => processLines.libraryWarning(log, { text }));
   const source = new XdsConfigSource({
-    target: settings.xdsServerUrl,
+    target: server,
     headers: settings.xdsAdditionalHeaders,
     tls: settings.xdsUseTls
       ? {
@@ -56,10 +57,23 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     },
     clock,
     timers,
-    listener: { ...listener, tlsFilesRejected: (reason) => clientTlsRejected(log, 'xDS', reason) },
+    listener: {
+      connected: () => lines.xdsConnected(log, { server }),
+      attemptFailed: (reason, retryMs) => lines.xdsAttemptFailed(log, { server, reason, retryMs }),
+      notIncremental: () => lines.xdsNotIncremental(log, { server }),
+      noRulesYet: () => lines.xdsNoRulesYet(log, { server }),
+      tlsFilesRejected: (reason) => connectionLines.clientTlsRejected(log, { client: 'xDS', reason }),
+    },
   });
   registerXdsStats(registry, source);
-  return { source, origin: listener };
+  return {
+    source,
+    origin: {
+      noRules: () => lines.noRules(log, { server }),
+      unreachable: (reason, areLoaded) => lines.xdsUnreachable(log, { server, reason, areLoaded }),
+      reachable: () => lines.xdsReachable(log, { server }),
+    },
+  };
 }
 
 /**

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { loggedText } from '../../test/support/logged-text.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 
 it('callers and who was refused are logged', () => {
   expect(
     loggedText((log) => {
       lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);
-      lines.callersRejected(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
+      lines.callersRejected(log, { reason: 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing' });
       lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 3 }, true);
       const plain = { address: '0.0.0.0:8081', setting: 'GRPC_SERVER_USE_TLS' };
       lines.tokensInPlainText(log, { listener: 'gRPC', ...plain });

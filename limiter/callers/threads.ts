@@ -11,7 +11,7 @@ import type {
 } from '../capabilities/parts.ts';
 import { Callers, type CallersInForce } from './callers.ts';
 import { type CallerEntry, readCallersFile } from './callers-file.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 import { carryRate, newRequestRates } from './request-rates.ts';
 import { type CallersSettings, rows } from './settings.ts';
 import { createCallerStats, registerCallersFile } from './stats.ts';
@@ -103,7 +103,7 @@ export function main(context: MainContext<CallersSettings>): MainPart {
         },
         rejected: (reason) => {
           wasLastRejected = true;
-          lines.callersRejected(log, reason);
+          lines.callersRejected(log, { reason });
         },
       });
       close = watch.close;

@@ -6,7 +6,7 @@ import type { Clock } from '../../process/time/clock.ts';
 import type { Override } from '../../rules/override.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { ListedRule, RuleTable } from '../../rules/table/rule-table.ts';
-import * as lines from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import { createRulesStats, createRuntimeStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { ConfigListener, LoadedRules, RulesReviewOutcome } from './config-source.ts';
@@ -33,8 +33,8 @@ export class LoadedRulesLog {
     this.#current = table;
     let count = 0;
     for (const { path, rule } of table.listedRules()) {
-      if (rule === undefined) lines.loadingDomain(this.#log, path);
-      else lines.loadingDescriptor(this.#log, path, rule);
+      if (rule === undefined) lines.loadingDomain(this.#log, { domain: path });
+      else lines.loadingDescriptor(this.#log, { key: path, rule });
       if (++count % linesPerTurn !== 0) continue;
       await nextTurn();
       if (this.#current !== table) return;
@@ -64,7 +64,7 @@ export class ReviewLog {
 
   report(review: RulesReviewOutcome): void {
     if ('problem' in review) {
-      lines.rulesNotReviewed(this.#log, review.problem);
+      lines.rulesNotReviewed(this.#log, { reason: review.problem });
       return;
     }
     const { warnings, total, collisions } = review;
@@ -74,13 +74,23 @@ export class ReviewLog {
     const more = Math.max(0, news.length - maxWarnings) + (unlisted === this.#unlisted ? 0 : unlisted);
     if (more > 0) lines.moreRuleWarnings(this.#log, { more, total });
     if (collisions !== undefined && collisions.identity !== this.#collisions) {
-      const { count, first } = collisions;
-      lines.countersMayCollide(this.#log, { count, first });
+      const { count: pairs, first } = collisions;
+      if (first === '') lines.noCollisionFound(this.#log);
+      else lines.countersMayCollide(this.#log, { pairs, first });
     }
     this.#known = new Set(warnings.map(({ identity }) => identity));
     this.#unlisted = unlisted;
     this.#collisions = collisions?.identity;
   }
+}
+
+/** Log lines about the source of rules. */
+export interface OriginLines {
+  /** A successful load without rules. */
+  noRules(): void;
+  /** Logged once an outage. The last good rules, if there are any, stay in force. */
+  unreachable(reason: string, areLoaded: boolean): void;
+  reachable(): void;
 }
 
 export interface RulesInForceParts {
@@ -95,7 +105,7 @@ export interface RulesInForceParts {
   stats: LimiterStats;
   log: Logger;
   /** Log lines about the source of the rules. */
-  origin: lines.OriginLines;
+  origin: OriginLines;
   /** Whether rules come from files. Loads of files have their own statistics. */
   isFiles: boolean;
 }
@@ -158,7 +168,7 @@ export class RulesInForce {
         stats.configLoadError();
         this.#lastLoadFailed = true;
         this.#lastError = errors[0];
-        lines.configLoadFailed(log, errors, total);
+        lines.configLoadFailed(log, { errors, total });
         if (this.#table === undefined) lines.noRulesToDecideBy(log);
         firstLoadEnded();
       },

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { loggedText } from '../../test/support/logged-text.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 
 it('profiles, and what other proxies ask by them, are logged', () => {
   expect(
     loggedText((log) => {
       lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 2 }, false);
-      lines.profilesRejected(log, '/etc/profiles.yaml:3:5: domain: is missing');
+      lines.profilesRejected(log, { reason: '/etc/profiles.yaml:3:5: domain: is missing' });
       lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 3 }, true);
       const peer = '10.0.0.1:4711';
       lines.headerMissing(log, { profile: 'shop', header: 'X-Forwarded-For', peer, times: 7 });

@@ -5,7 +5,7 @@ import { throttledLine } from '../../process/log/log-throttle.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import type { MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { ForwardAuth, forwardAuthRoute } from './forward-auth.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 import { type ForwardAuthSettings, rows } from './settings.ts';
 import { createForwardAuthStats, registerProfilesFile } from './stats.ts';
 
@@ -83,7 +83,7 @@ export function main(context: MainContext<ForwardAuthSettings>): MainPart {
     rejected: async (reason) => {
       wasLastRejected = true;
       stats.rejected();
-      lines.profilesRejected(log, reason);
+      lines.profilesRejected(log, { reason });
       if (inForce === undefined) await threads.publish('use', undefined);
     },
   });

@@ -4,15 +4,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { rejectionHint } from '../stores/redis/wire/redis-error.ts';
-import {
-  redisConnectionBack,
-  redisConnectionFailed,
-  redisConnectionLost,
-  redisNodeBack,
-  redisNodeLost,
-  redisRejects,
-  redisStaysAway,
-} from './lines.ts';
+import { lines } from './lines.ts';
 
 /** An outage whose reasons never repeat must not flood the log. */
 const maxReasonsReported = 10;
@@ -39,30 +31,35 @@ export function redisLines({
   const lostNodes = new Set<string>();
   const reported = new Set<string>();
   const rejections = new LogThrottle<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
-    redisRejects(log, { url, reply, hint: rejectionHint(kind, { prefix, isCluster }), further: times - 1 }),
+    lines.redisRejects(log, {
+      url,
+      reply,
+      hint: rejectionHint(kind, { prefix, isCluster }),
+      further: times - 1,
+    }),
   );
   const forgetReasons = (): void => {
     if (!isLost && lostNodes.size === 0) reported.clear();
   };
   return {
     onChange: (connected: boolean, reason?: string): void => {
-      if (!connected) redisConnectionLost(log, url, reason ?? '');
-      else if (isLost) redisConnectionBack(log, url);
+      if (!connected) lines.redisConnectionLost(log, { url, reason: reason ?? '' });
+      else if (isLost) lines.redisConnectionBack(log, { url });
       isLost = !connected;
       forgetReasons();
     },
     onNodeChange: (node: string, reached: boolean, reason?: string): void => {
-      if (!reached) redisNodeLost(log, node, reason ?? '');
-      else if (lostNodes.delete(node)) redisNodeBack(log, node);
+      if (!reached) lines.redisNodeLost(log, { node, reason: reason ?? '' });
+      else if (lostNodes.delete(node)) lines.redisNodeBack(log, { node });
       if (!reached) lostNodes.add(node);
       forgetReasons();
     },
     onFailure: (reason: string): void => {
-      redisConnectionFailed(log, url, reason);
+      lines.redisConnectionFailed(log, { url, reason });
       if ((!isLost && lostNodes.size === 0) || reported.has(reason) || reported.size >= maxReasonsReported)
         return;
       reported.add(reason);
-      redisStaysAway(log, url, reason);
+      lines.redisStaysAway(log, { url, reason });
     },
     // Proxies use their own messages, of which there may be many.
     onRejection: (code: string, reply: string): void => {

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { loggedText } from '../../test/support/logged-text.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 
 it('overrides that come and go are logged', () => {
   expect(
     loggedText((log) => {
-      lines.overridesLoaded(log, { overrides: 2 }, true);
-      lines.overridesLoaded(log, { overrides: 3 }, false);
+      lines.overridesValidAgain(log, { overrides: 2 });
+      lines.overridesLoaded(log, { overrides: 3 });
       lines.overridesRejected(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
       lines.overridesGivenBack(log, { overrides: 4 });
     }),

@@ -1,16 +1,14 @@
 /** Log lines about overrides. */
-import type { Logger } from '../../process/log/logger.ts';
+import { error, info, warn } from '../../process/log/log-line.ts';
 
-/** `isRecovered`: whether the files before were rejected. */
-export function overridesLoaded(log: Logger, fields: { overrides: number }, isRecovered: boolean): void {
-  if (isRecovered) log.warn('The files of overrides are valid again', fields);
-  else log.info('Overrides of files are in force', fields);
-}
-
-export function overridesRejected(log: Logger, fields: { problems: readonly string[]; total: number }): void {
-  log.error('The files of overrides cannot be used: the last valid ones stay in force', fields);
-}
-
-export function overridesGivenBack(log: Logger, fields: { overrides: number }): void {
-  log.warn('The store came back without overrides: wrote those that this limiter knew', fields);
-}
+export const lines = {
+  overridesLoaded: info<{ overrides: number }>('Overrides of files are in force'),
+  /** The files before were rejected. */
+  overridesValidAgain: warn<{ overrides: number }>('The files of overrides are valid again'),
+  overridesRejected: error<{ problems: readonly string[]; total: number }>(
+    'The files of overrides cannot be used: the last valid ones stay in force',
+  ),
+  overridesGivenBack: warn<{ overrides: number }>(
+    'The store came back without overrides: wrote those that this limiter knew',
+  ),
+};

@@ -4,7 +4,7 @@ import type { Override } from '../../rules/override.ts';
 import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/parts.ts';
 import { limitWithOverrides, overridable } from '../decide/limit-with-overrides.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 import { OverrideFiles } from './override-files.ts';
 import { overrideRoutes } from './override-routes.ts';
 import { OverridesInForce } from './overrides-in-force.ts';
@@ -49,7 +49,8 @@ export function main(context: MainContext<OverrideSettings>): MainPart {
     ignoreDotFiles: settings.runtimeIgnoreDotFiles,
     maxSeconds: settings.overridesMaxSeconds,
     use: (overrides) => void inForce.use('file', overrides),
-    loaded: (overrides, isRecovered) => lines.overridesLoaded(log, { overrides }, isRecovered),
+    loaded: (overrides, isRecovered) =>
+      lines[isRecovered ? 'overridesValidAgain' : 'overridesLoaded'](log, { overrides }),
     rejected: (problems, total) => lines.overridesRejected(log, { problems, total }),
     clock,
     timers,

@@ -9,6 +9,7 @@ import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { BucketIds } from './bucket-ids.ts';
 import type { QuotaClient } from './client-weights.ts';
+import { lines } from './lines.ts';
 
 /** The bound that leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
 const bounds = ['stream', 'caller', 'all', 'bytes', 'message', 'id_bytes'] as const;
@@ -33,23 +34,17 @@ export type QuotaStats = ReturnType<typeof createQuotaStats>;
 export function createQuotaStats(registry: StatsRegistry, log: Logger, clock: Clock) {
   const denied = new LogThrottle<{ bound: BucketBoundName; client: QuotaClient }>(
     clock,
-    ({ bound, client }, times) =>
-      log.warn('A quota client has too many buckets: requests for further ones are denied', {
-        bound: settingOf[bound],
-        ...{ caller: client.caller, peer: client.address, times },
-      }),
+    ({ bound, client: { caller, address: peer } }, times) =>
+      lines.bucketsDenied(log, { bound: settingOf[bound], caller, peer, times }),
   );
   const beyond = new LogThrottle<{ rule: string; client: QuotaClient; hits: number }>(
     clock,
-    ({ rule, client, hits }, times) =>
-      log.warn('A quota client reports more requests than it could have allowed', {
-        ...{ rule, hits, caller: client.caller, peer: client.address, times },
-      }),
+    ({ rule, client: { caller, address: peer }, hits }, times) =>
+      lines.overReported(log, { rule, hits, caller, peer, times }),
   );
   const obstacles = new LogThrottle<{ rule: string; obstacle: string; answer: string }>(
     clock,
-    ({ rule, obstacle, answer }, times) =>
-      log.warn(`A rule cannot be assigned to quota clients: ${obstacle}`, { rule, answer, times }),
+    (unassigned, times) => lines.ruleNotAssigned(log, { ...unassigned, times }),
   );
   const countDenied = registry.countingBy('ratelimit.quota.denied_buckets', 'bound', bounds);
   const countUnassignable = registry.counting('ratelimit.quota.unassignable');

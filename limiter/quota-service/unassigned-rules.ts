@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from '../../process/log/logger.ts';
 import { passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
 import type { Rule } from '../../rules/model.ts';
+import { lines } from './lines.ts';
 
 /** Chosen: there may be 100,000 rules, and callers wait meanwhile. */
 const rulesOfTurn = 500;
@@ -43,10 +44,10 @@ export class UnassignedRules {
       first ??= { path, why };
     }
     const said = first === undefined ? '' : `${count} ${first.path} ${first.why}`;
-    if (said !== '' && said !== this.#said)
-      this.#log.warn(`Rules cannot be assigned to quota clients: ${first!.why}`, {
-        ...{ rules: count, first: first!.path, answer: this.#answer },
-      });
+    if (first !== undefined && said !== this.#said) {
+      const { path, why } = first;
+      lines.rulesNotAssigned(this.#log, { why, rules: count, first: path, answer: this.#answer });
+    }
     this.#said = said;
   }
 }

@@ -1,6 +1,6 @@
-import type { Logger } from '../../process/log/logger.ts';
+import { noFields, warn } from '../../process/log/log-line.ts';
 
-/** `warning` begins with file and line. */
-export function mapperWarning(log: Logger, warning: string): void {
-  log.warn(`PROMETHEUS_MAPPER_YAML: ${warning}`);
-}
+export const lines = {
+  /** `warning` begins with file and line. */
+  mapperWarning: warn<{ warning: string }>(({ warning }) => `PROMETHEUS_MAPPER_YAML: ${warning}`, noFields),
+};

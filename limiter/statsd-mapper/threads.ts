@@ -1,6 +1,6 @@
 /** The main thread serves Prometheus, so it alone reads the file. */
 import type { MainContext, MainPart } from '../capabilities/parts.ts';
-import { mapperWarning } from './lines.ts';
+import { lines } from './lines.ts';
 import { readMapperFile } from './mapper-file.ts';
 import { type MapperSettings, mapperFileOf } from './settings.ts';
 
@@ -8,7 +8,7 @@ export function main({ settings, log }: MainContext<MapperSettings>): MainPart {
   return {
     mapping() {
       const { mapping, warnings } = readMapperFile(mapperFileOf(settings));
-      for (const warning of warnings) mapperWarning(log, warning);
+      for (const warning of warnings) lines.mapperWarning(log, { warning });
       return mapping;
     },
   };

@@ -1,23 +1,17 @@
 /** Log lines about the export of spans. */
-import type { Logger } from '../../process/log/logger.ts';
+import { warn } from '../../process/log/log-line.ts';
 
-/** Logged once an outage. */
-export function tracesNotSent(log: Logger, url: string, reason: string): void {
-  log.warn('Cannot export traces: the limiter drops spans until it can', { url, reason });
-}
-
-export function tracesSentAgain(log: Logger, url: string): void {
-  log.warn('Exporting traces again', { url });
-}
-
-/**
- * A warning of OpenTelemetry itself, for example about a bad value of OTEL_*. At most once a minute each: `times` counts those between.
- */
-export function tracingProblem(log: Logger, problem: string, times: number): void {
-  log.warn('OpenTelemetry warns', { problem, times });
-}
-
-/** Logged at the end of the process. */
-export function lastTracesLost(log: Logger, url: string, reason: string): void {
-  log.warn('The last spans could not be exported', { url, reason });
-}
+export const lines = {
+  /** Logged once an outage. */
+  tracesNotSent: warn<{ url: string; reason: string }>(
+    'Cannot export traces: the limiter drops spans until it can',
+  ),
+  tracesSentAgain: warn<{ url: string }>('Exporting traces again'),
+  /**
+   * A warning of OpenTelemetry itself, for example about a bad value of OTEL_*. At most once a minute each: `times` counts those
+   * between.
+   */
+  tracingProblem: warn<{ problem: string; times: number }>('OpenTelemetry warns'),
+  /** Logged at the end of the process. */
+  lastTracesLost: warn<{ url: string; reason: string }>('The last spans could not be exported'),
+};

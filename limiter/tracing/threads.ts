@@ -6,7 +6,7 @@ import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { inTime } from '../../process/time/clock.ts';
 import type { ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from './call-tracers.ts';
-import * as lines from './lines.ts';
+import { lines } from './lines.ts';
 import type { startOpenTelemetry as StartOpenTelemetry } from './open-telemetry.ts';
 import { Sampling } from './sampling.ts';
 import type { TracingSettings } from './settings.ts';
@@ -51,7 +51,7 @@ export function thread(context: TracingContext): ThreadPart {
       if (last === undefined) return;
       const settled = last.shutdown().then(() => undefined, errorText);
       const problem = await inTime(timers, flushMs, settled, `not sent within ${flushMs / 1_000} s`);
-      if (problem !== undefined) lines.lastTracesLost(log, settings.tracingUrl, problem);
+      if (problem !== undefined) lines.lastTracesLost(log, { url: settings.tracingUrl, reason: problem });
     },
   };
 }
@@ -74,7 +74,9 @@ type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
 
 function exportListener({ settings, clock, registry, log }: TracingContext): ExportEvents {
   const { tracingUrl: url } = settings;
-  const throttle = new LogThrottle<string>(clock, (text, times) => lines.tracingProblem(log, text, times));
+  const throttle = new LogThrottle<string>(clock, (problem, times) =>
+    lines.tracingProblem(log, { problem, times }),
+  );
   let isSent = true;
   return {
     sent: registry.counting('ratelimit.tracing.spans_sent'),
@@ -82,8 +84,8 @@ function exportListener({ settings, clock, registry, log }: TracingContext): Exp
     dropped: registry.counting('ratelimit.tracing.spans_dropped'),
     changed: (works, reason) => {
       isSent = works;
-      if (works) lines.tracesSentAgain(log, url);
-      else lines.tracesNotSent(log, url, reason);
+      if (works) lines.tracesSentAgain(log, { url });
+      else lines.tracesNotSent(log, { url, reason });
     },
     // An outage is reported elsewhere, and causes the same problem with every batch.
     problem: (text) => {

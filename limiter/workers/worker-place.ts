@@ -16,7 +16,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import type { LimiterContext } from '../assembly/context.ts';
-import { workerEnded, workerReady } from '../log/lines.ts';
+import { lines } from '../log/lines.ts';
 import type { WorkerMessage, WorkerStart, WorkerTask } from './messages.ts';
 import { type JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 import {
@@ -206,7 +206,7 @@ export class WorkerPlace {
     // The caller of `begin` gets the error from its own task.
     if (this.#isFirst) return;
     const waitMs = this.#scheduleNext();
-    workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was stopped', waitMs });
+    lines.workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was stopped', waitMs });
     this.#options.onCrash();
     this.#options.onChange();
   }
@@ -227,7 +227,7 @@ export class WorkerPlace {
   async #replace(): Promise<void> {
     try {
       await this.#start();
-      if (this.isReady) workerReady(this.#context.log, this.#options.number);
+      if (this.isReady) lines.workerReady(this.#context.log, { worker: this.#options.number });
     } catch (error) {
       if (this.#thread !== undefined) this.#thread.abandon(errorText(error));
       else if (this.#state === 'starting') this.#ended(errorText(error));

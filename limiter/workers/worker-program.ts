@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
-import { libraryWarning } from '../../process/log/process-lines.ts';
+import { processLines } from '../../process/log/process-lines.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { openConnections } from '../assembly/connections.ts';
@@ -20,7 +20,7 @@ const post = (news: WorkerMessage): void => parentPort?.postMessage(news);
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
   post({ is: 'log', level, message, fields }),
 );
-routeLibraryWarnings((text) => libraryWarning(log, text));
+routeLibraryWarnings((text) => processLines.libraryWarning(log, { text }));
 const statistics = new PostedStatistics({
   post,
   durations: timers,

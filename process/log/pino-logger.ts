@@ -2,7 +2,7 @@
 import { type DestinationStream, pino } from 'pino';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { type LogFields, type LogFormat, type Logger, type LogLevel, loggerOf } from './logger.ts';
-import { settingRejected, settingWarning } from './process-lines.ts';
+import { processLines } from './process-lines.ts';
 
 /** One line of LOG_FORMAT=text: `time="2026-01-02T03:04:05Z" level=warning msg="..." key=value`. */
 interface LogLine {
@@ -135,7 +135,7 @@ export function openLog(
   };
   const { clock = systemClock, logDestination: destination } = host;
   const log = createLogger({ level, format, clock, ...(destination && { destination }) });
-  for (const warning of parsed.warnings) settingWarning(log, warning);
-  for (const error of parsed.errors ?? []) settingRejected(log, error);
+  for (const warning of parsed.warnings) processLines.settingWarning(log, { text: warning });
+  for (const error of parsed.errors ?? []) processLines.settingRejected(log, error);
   return log;
 }

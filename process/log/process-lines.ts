@@ -1,39 +1,43 @@
-/** Lines that all processes of Weir log with the same text, one function each. */
-import type { ShutdownListener } from '../time/shutdown.ts';
+/** The log lines that all processes of Weir write. */
+import type { ShutdownListener, ShutdownSignal } from '../time/shutdown.ts';
+import { error, fatal, info, noFields, warn } from './log-line.ts';
 import type { Logger } from './logger.ts';
 
-export function settingRejected(log: Logger, error: { readonly message: string }): void {
-  log.fatal(error.message);
-}
+export const processLines = {
+  settingRejected: fatal<{ message: string }>(({ message }) => message, noFields),
+  settingWarning: warn<{ text: string }>(({ text }) => text, noFields),
+  /** See `enforceMinimumTls`. */
+  verificationStays: warn(
+    'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: the certificates of servers are verified',
+  ),
+  /** A message that a library would have printed outside of the log. */
+  libraryWarning: warn<{ text: string }>(({ text }) => text, noFields),
+};
 
-export function settingWarning(log: Logger, warning: string): void {
-  log.warn(warning);
-}
-
-/** See `enforceMinimumTls`. */
-export function verificationStays(log: Logger): void {
-  log.warn('NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: the certificates of servers are verified');
-}
-
-/** A message that a library would have printed outside of the log. */
-export function libraryWarning(log: Logger, text: string): void {
-  log.warn(text);
-}
+const shutdown = {
+  signaled: warn<{ signal: ShutdownSignal; drainDelayMs: number }>('Shutting down after a signal'),
+  stepFailed: error<{ step: string; error: unknown }>('Could not shut down a part'),
+  stepTookTooLong: error<{ step: string; timeoutMs: number }>('A part did not shut down in time'),
+  forced: warn<{ signal: ShutdownSignal }>('Ending at once after a second signal'),
+  finished: info('Shut down'),
+  /** A step failed or took too long. */
+  ended: info('Ended'),
+};
 
 export function shutdownLines(log: Logger): ShutdownListener {
   let isInOrder = true;
   return {
-    signaled: (signal, drainDelayMs) => log.warn('Shutting down after a signal', { signal, drainDelayMs }),
+    signaled: (signal, drainDelayMs) => shutdown.signaled(log, { signal, drainDelayMs }),
     stepFailed: (step, error) => {
       isInOrder = false;
-      log.error('Could not shut down a part', { step, error });
+      shutdown.stepFailed(log, { step, error });
     },
     stepTookTooLong: (step, timeoutMs) => {
       isInOrder = false;
-      log.error('A part did not shut down in time', { step, timeoutMs });
+      shutdown.stepTookTooLong(log, { step, timeoutMs });
     },
-    forced: (signal) => log.warn('Ending at once after a second signal', { signal }),
-    finished: () => log.info(isInOrder ? 'Shut down' : 'Ended'),
+    forced: (signal) => shutdown.forced(log, { signal }),
+    finished: () => (isInOrder ? shutdown.finished : shutdown.ended)(log),
   };
 }
 

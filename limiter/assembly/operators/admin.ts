@@ -10,7 +10,7 @@ import { throttledLine } from '../../../process/log/log-throttle.ts';
 import { isLoopback } from '../../../process/net/bind.ts';
 import { peerName, SocketPeer } from '../../../process/net/peer.ts';
 import type { OperatorGate } from '../../capabilities/parts.ts';
-import * as lines from '../../log/lines.ts';
+import { lines } from '../../log/lines.ts';
 import { createAdminStats } from '../../stats/registry/operator-stats.ts';
 import type { LimiterContext } from '../context.ts';
 
@@ -48,7 +48,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
     guard,
     routes: routes(report),
     maxBodyBytes: { bytes: settings.httpMaxBodyBytes, setting: 'HTTP_MAX_BODY_BYTES' },
-    onFault: (error) => lines.callFault(log, 'debug', error),
+    onFault: (error) => lines.callFault(log, { call: 'debug', error }),
   });
 }
 
