@@ -1,5 +1,5 @@
 /** What a replica writes of its objects while it leads, and how long a new leader waits. */
-import { expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
   configObject,
   configSpec,
@@ -359,36 +359,36 @@ it('a status whose object has changed meanwhile is decided again', async () => {
   expect(cluster.written).toEqual(['shop False NoLimiters']);
 });
 
-it('a status that the API server rejected is written after a pause', async () => {
-  const cluster = new Cluster();
-  cluster.put(shop);
-  const leader = new Replica(cluster);
-  leader.leads = true;
-  const error = new ApiError({ status: 422, reason: 'Invalid', message: 'no' });
-  leader.answer = () => ({ is: 'refused', error });
-  await leader.pass(1_000);
-  leader.answer = undefined;
-  await leader.wait(1_000);
-  expect(cluster.written).toEqual([]);
-  await leader.wait(4_000);
-  expect(cluster.written).toEqual(['shop False NoLimiters']);
-});
+describe('a status that the API server rejected', () => {
+  let cluster: Cluster;
+  let leader: Replica;
 
-it('a status that the API server rejected is written at once by the next lead', async () => {
-  const cluster = new Cluster();
-  cluster.put(shop);
-  const leader = new Replica(cluster);
-  leader.leads = true;
-  const error = new ApiError({ status: 422, reason: 'Invalid', message: 'no' });
-  leader.answer = () => ({ is: 'refused', error });
-  await leader.pass(1_000);
-  leader.answer = undefined;
-  leader.leads = false;
-  leader.stopLeading();
-  await leader.wait(1_000);
-  leader.leads = true;
-  await leader.pass(1_000);
-  expect(cluster.written).toEqual(['shop False NoLimiters']);
+  beforeEach(async () => {
+    cluster = new Cluster();
+    cluster.put(shop);
+    leader = new Replica(cluster);
+    leader.leads = true;
+    const error = new ApiError({ status: 422, reason: 'Invalid', message: 'no' });
+    leader.answer = () => ({ is: 'refused', error });
+    await leader.pass(1_000);
+    leader.answer = undefined;
+  });
+
+  it('is written after a pause', async () => {
+    await leader.wait(1_000);
+    expect(cluster.written).toEqual([]);
+    await leader.wait(4_000);
+    expect(cluster.written).toEqual(['shop False NoLimiters']);
+  });
+
+  it('is written at once by the next lead', async () => {
+    leader.leads = false;
+    leader.stopLeading();
+    await leader.wait(1_000);
+    leader.leads = true;
+    await leader.pass(1_000);
+    expect(cluster.written).toEqual(['shop False NoLimiters']);
+  });
 });
 
 it('a replica that leads no longer, by the clock alone, writes nothing more', async () => {
