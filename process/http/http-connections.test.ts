@@ -107,13 +107,18 @@ function heldTurns(): { turns: LoopTurns; release(): void } {
   return { turns, release };
 }
 
-/**
- * Uses up the share, so that the next input in this turn of the loop waits. The pause lets the effect of a new connection end, which
- * would last 2 ms.
- */
-async function spend(turns: LoopTurns): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 3 * slowness));
-  while (!turns.isSpent());
+/** Turns of a clock that stands still, so that no input waits before `spend` uses up the share of this turn of the loop. */
+function spendableTurns(): { turns: LoopTurns; spend(): void } {
+  let nowMs = 0;
+  const turns = new LoopTurns({ clock: { monotonicMs: () => nowMs }, later: setImmediate });
+  const spend = (): void => {
+    // The effect of a new connection ends.
+    nowMs += 10;
+    expect(turns.isSpent()).toBe(false);
+    nowMs += 4;
+    expect(turns.isSpent()).toBe(true);
+  };
+  return { turns, spend };
 }
 
 describe('HttpServer', () => {
@@ -312,8 +317,7 @@ describe('HttpServer', () => {
   });
 
   it('serves a whole request in its turn, and counts it meanwhile', async () => {
-    const { turns, release } = heldTurns();
-    release();
+    const { turns, spend } = spendableTurns();
     const { peer, calls, connectionMemory } = await start({ turns });
     const one = await peer();
     one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -325,7 +329,7 @@ describe('HttpServer', () => {
       });
     whenDue('at once');
     expect([served, connectionMemory.bytes]).toEqual([['at once'], 0]);
-    await spend(turns);
+    spend();
     whenDue('in its turn');
     expect([served, connectionMemory.bytes]).toEqual([['at once'], 5_000]);
     await eventually(() => expect(served).toEqual(['at once', 'in its turn']));
@@ -333,14 +337,13 @@ describe('HttpServer', () => {
   });
 
   it('serves nothing of a connection that ended for what it would keep', async () => {
-    const { turns, release } = heldTurns();
-    release();
+    const { turns, spend } = spendableTurns();
     const { peer, calls, connectionMemory, refused } = await start({ turns, maxBytes: 10_000 });
     const one = await peer();
     one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
     await eventually(() => expect(calls).toHaveLength(1));
     let isServed = false;
-    await spend(turns);
+    spend();
     calls[0]?.memory.whenDue(20_000, () => {
       isServed = true;
     });
