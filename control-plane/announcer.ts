@@ -1,5 +1,5 @@
 /** Reports the results for an object as Kubernetes events and webhooks. Only the leader does this. */
-import { LogThrottle } from '../process/log/log-throttle.ts';
+import { type ThrottledLine, throttledLine } from '../process/log/log-throttle.ts';
 import type { Clock } from '../process/time/clock.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import { isEndReason, reasonRow, reasons } from './model/reasons.ts';
@@ -31,16 +31,17 @@ export interface AnnouncerOptions extends Telemetry {
 
 export class Announcer {
   readonly #options: AnnouncerOptions;
-  readonly #overwrites: LogThrottle<{ object: string; by: string | undefined; manager: string | undefined }>;
-  readonly #conflicts: LogThrottle<{ object: string; by: string; yields: boolean }>;
+  readonly #overwritten: ThrottledLine<{
+    object: string;
+    by: string | undefined;
+    manager: string | undefined;
+  }>;
+  readonly #inConflict: ThrottledLine<{ object: string; by: string; yields: boolean }>;
 
   constructor(options: AnnouncerOptions) {
-    const { clock, log } = options;
     this.#options = options;
-    this.#overwrites = new LogThrottle(clock, (found, times) =>
-      lines.statusOverwritten(log, { ...found, times }),
-    );
-    this.#conflicts = new LogThrottle(clock, (found, times) => lines.classConflict(log, { ...found, times }));
+    this.#overwritten = throttledLine(options, lines.statusOverwritten);
+    this.#inConflict = throttledLine(options, lines.classConflict);
   }
 
   written({ object, previous, next, limiters }: WrittenStatus): void {
@@ -71,11 +72,11 @@ export class Announcer {
     const name = objectKey(object);
     if (news.is === 'overwritten') {
       metrics.all.statusOverwrites.inc();
-      this.#overwrites.note({ object: name, by: news.by, manager: news.manager });
+      this.#overwritten({ object: name, by: news.by, manager: news.manager });
     } else {
       const { by, yields } = news;
       metrics.all.classConflicts.inc();
-      this.#conflicts.note({ object: name, by, yields }, by);
+      this.#inConflict({ object: name, by, yields }, by);
     }
   }
 

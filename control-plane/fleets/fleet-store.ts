@@ -3,7 +3,7 @@
  * them. The store watches them, creates missing fleets and writes statuses.
  */
 
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
@@ -79,13 +79,13 @@ export class FleetStore {
   /** Statuses to write, by fleet. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
-  readonly #failures: LogThrottle<string>;
+  readonly #notWritten: ThrottledLine<{ reason: string }>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
 
   constructor(options: FleetStoreOptions) {
     this.#options = options;
-    const { namespace, clock, log } = options;
+    const { namespace } = options;
     const resource = { group, version, plural: fleetPlural, namespace };
     this.#path = resourcePath(resource);
     this.#fleets = new ResourceWatch({
@@ -103,16 +103,14 @@ export class FleetStore {
       isSame: sameFleetStatus,
       addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
-    this.#failures = new LogThrottle<string>(clock, (reason, times) => {
-      lines.fleetNotWritten(log, { reason, times });
-    });
+    this.#notWritten = throttledLine(options, lines.fleetNotWritten);
     this.#pump = new Pump({
       ...options,
       queue: { next: () => this.#next(), nextDueMs: () => undefined },
       concurrency: 1,
       mayRun: () => !this.#isClosed && options.mayWrite(),
       attempt: (name) => this.#write(name),
-      failed: (_, error) => this.#failures.note(error.message),
+      failed: (_, error) => this.#notWritten({ reason: error.message }),
       firstRetryMs: 500,
       maxRetryMs: 30_000,
     });
@@ -356,7 +354,7 @@ export class FleetStore {
       if (!(error instanceof ApiError)) throw error;
       if (isTransient(error)) return error;
       // The other writes continue.
-      this.#failures.note(error.message);
+      this.#notWritten({ reason: error.message });
       this.#pump.later(pauseAfterRejectionMs, () => this.#ask(name));
       return undefined;
     }

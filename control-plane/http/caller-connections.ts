@@ -4,7 +4,7 @@ import {
   httpRejections,
   httpRejectionTexts,
 } from '../../process/http/http-connections.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
@@ -25,14 +25,14 @@ export class CallerConnections {
   readonly #options: CallerConnectionsOptions;
   readonly #connectionMemory: ConnectionMemory;
   readonly #turns = new LoopTurns();
-  readonly #cuts: LogThrottle<{ listener: string; peer: string; reason: string }>;
+  readonly #wasCut: ThrottledLine<{ listener: string; peer: string; reason: string }>;
 
   constructor(options: CallerConnectionsOptions) {
-    const { clock, timers, log, metrics } = options;
+    const { timers, metrics } = options;
     this.#options = options;
     for (const reason of httpRejections) metrics.all.httpRejected.inc({ reason }, 0);
     this.#connectionMemory = new ConnectionMemory({ maxBytes: maxBufferedBytes, timers });
-    this.#cuts = new LogThrottle(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
+    this.#wasCut = throttledLine(options, lines.callerConnectionCut);
   }
 
   /** Returns the bounds for one listener, by its name in logs. */
@@ -44,7 +44,7 @@ export class CallerConnections {
       changed: () => {},
       rejected: (rejection, peer) => {
         this.#options.metrics.all.httpRejected.inc({ reason: rejection });
-        this.#cuts.note({ listener, peer, reason: httpRejectionTexts[rejection] }, rejection);
+        this.#wasCut({ listener, peer, reason: httpRejectionTexts[rejection] }, rejection);
       },
     };
   }

@@ -3,7 +3,7 @@
  * dead replicas.
  */
 import { errorText } from '../../process/log/error-text.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isRejection } from '../kubernetes/api-error.ts';
@@ -57,15 +57,13 @@ export class Replicas {
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
-    const { client, namespace, replica, clock, log, metrics, leaseName } = options;
+    const { client, namespace, replica, clock, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
-    const failures = new LogThrottle<string>(clock, (reason, times) => {
-      lines.leaseFailed(log, { reason, times });
-    });
+    const leaseFailed = throttledLine(options, lines.leaseFailed);
     const failed = (error: unknown): void => {
       metrics.all.leaseRenewalsFailed.inc();
-      failures.note(errorText(error));
+      leaseFailed({ reason: errorText(error) });
     };
     this.#reports = new ReplicaReports({
       ...options,

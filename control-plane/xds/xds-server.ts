@@ -6,7 +6,7 @@ import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handle
 import type { HealthView } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { LogThrottle, type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -76,9 +76,9 @@ export class XdsServer {
   readonly #reviews: TokenReviews | undefined;
   readonly #connections: LimiterConnections;
   readonly #handshakes: LogThrottle<{ peer: string; reason: string }>;
-  readonly #strangers: LogThrottle<{ peer: string; reason: string }>;
-  readonly #reviewFailures: LogThrottle<string>;
-  readonly #cuts: LogThrottle<{ peer: string; reason: string }>;
+  readonly #strangerRejected: ThrottledLine<{ peer: string; reason: string }>;
+  readonly #reviewFailed: ThrottledLine<{ reason: string }>;
+  readonly #wasCut: ThrottledLine<{ peer: string; reason: string }>;
   #transport: XdsTransport | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
@@ -94,17 +94,15 @@ export class XdsServer {
       metrics.all.handshakesFailed.inc(times);
       lines.handshakeFailed(log, { ...it, times });
     });
-    this.#strangers = new LogThrottle(clock, (it, times) => lines.streamRejected(log, { ...it, times }));
-    this.#reviewFailures = new LogThrottle(clock, (reason, times) =>
-      lines.tokenReviewFailed(log, { reason, times }),
-    );
-    this.#cuts = new LogThrottle(clock, (it, times) => lines.connectionCut(log, { ...it, times }));
+    this.#strangerRejected = throttledLine(options, lines.streamRejected);
+    this.#reviewFailed = throttledLine(options, lines.tokenReviewFailed);
+    this.#wasCut = throttledLine(options, lines.connectionCut);
     this.#connections = new LimiterConnections({
       ...options.connections,
       timers: options.timers,
       wasCut: (reason, peer) => {
         metrics.all.connectionsCut.inc({ reason });
-        this.#cuts.note({ peer, reason: connectionCuts[reason] }, reason);
+        this.#wasCut({ peer, reason: connectionCuts[reason] }, reason);
       },
     });
     this.#reviews = this.#createReviews();
@@ -196,7 +194,7 @@ export class XdsServer {
     const { code, message } = identity;
     if (identity !== shuttingDown) {
       this.#options.metrics.streamsRejected('identity', 1);
-      this.#strangers.note({ peer: call.getPeer(), reason: message });
+      this.#strangerRejected({ peer: call.getPeer(), reason: message });
     }
     call.emit('error', { code, details: statusText(message) });
   }
@@ -242,7 +240,7 @@ export class XdsServer {
       // Each limiter has a token, and will soon have a new one.
       maxKnown: 2 * streams.maxStreams,
       reviewed: (outcome) => metrics.tokenReviewed(outcome),
-      failed: (reason) => this.#reviewFailures.note(reason),
+      failed: (reason) => this.#reviewFailed({ reason }),
     });
   }
 

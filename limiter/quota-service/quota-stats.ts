@@ -1,6 +1,6 @@
 /** The statistics and logs of the quota service; docs/statistics.md has the names. */
 
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { LogThrottle, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { type HitKind, hitKinds } from '../allocate/terms.ts';
@@ -42,10 +42,7 @@ export function createQuotaStats(registry: StatsRegistry, log: Logger, clock: Cl
     ({ rule, client: { caller, address: peer }, hits }, times) =>
       lines.overReported(log, { rule, hits, caller, peer, times }),
   );
-  const obstacles = new LogThrottle<{ rule: string; obstacle: string; answer: string }>(
-    clock,
-    (unassigned, times) => lines.ruleNotAssigned(log, { ...unassigned, times }),
-  );
+  const ruleNotAssigned = throttledLine({ log, clock }, lines.ruleNotAssigned);
   const countDenied = registry.countingBy('ratelimit.quota.denied_buckets', 'bound', bounds);
   const countUnassignable = registry.counting('ratelimit.quota.unassignable');
   /** Counts hits of each kind, by the path of their rule. */
@@ -78,7 +75,7 @@ export function createQuotaStats(registry: StatsRegistry, log: Logger, clock: Cl
     },
     unassignable: (rule: string, obstacle: string, answer: string) => {
       countUnassignable();
-      obstacles.note({ rule, obstacle, answer }, rule);
+      ruleNotAssigned({ rule, obstacle, answer }, rule);
     },
     overReported: (client: QuotaClient, rule: string, hits: number) =>
       beyond.note({ rule, client, hits }, client.caller ?? ''),

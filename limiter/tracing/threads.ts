@@ -2,7 +2,7 @@
 
 import { packageVersion } from '../../process/files/package-file.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { LogThrottle } from '../../process/log/log-throttle.ts';
+import { throttledLine } from '../../process/log/log-throttle.ts';
 import { inTime } from '../../process/time/clock.ts';
 import type { ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from './call-tracers.ts';
@@ -72,11 +72,10 @@ async function startExport(context: TracingContext, newSpanId: () => string): Pr
 
 type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
 
-function exportListener({ settings, clock, registry, log }: TracingContext): ExportEvents {
+function exportListener(context: TracingContext): ExportEvents {
+  const { settings, registry, log } = context;
   const { tracingUrl: url } = settings;
-  const throttle = new LogThrottle<string>(clock, (problem, times) =>
-    lines.tracingProblem(log, { problem, times }),
-  );
+  const logProblem = throttledLine(context, lines.tracingProblem);
   let isSent = true;
   return {
     sent: registry.counting('ratelimit.tracing.spans_sent'),
@@ -88,8 +87,8 @@ function exportListener({ settings, clock, registry, log }: TracingContext): Exp
       else lines.tracesNotSent(log, { url, reason });
     },
     // An outage is reported elsewhere, and causes the same problem with every batch.
-    problem: (text) => {
-      if (isSent) throttle.note(text, text.replaceAll(/\d+/g, '#'));
+    problem: (problem) => {
+      if (isSent) logProblem({ problem }, problem.replaceAll(/\d+/g, '#'));
     },
   };
 }

@@ -84,11 +84,14 @@ export class LogThrottle<Detail> {
   }
 }
 
+/** Logs a line at most once an interval. `kind` has an interval of its own. */
+export type ThrottledLine<Fields> = (fields: Omit<Fields, 'times'>, kind?: string) => void;
+
 /** Returns a function that logs a line as a `LogThrottle` does, with a clock. `times` becomes the number of events. */
 export function throttledLine<Fields extends { times: number }>(
   { log, clock }: { log: Logger; clock: Clock },
   line: (log: Logger, fields: Fields) => void,
-): (fields: Omit<Fields, 'times'>, kind?: string) => void {
+): ThrottledLine<Fields> {
   const throttle = new LogThrottle<Omit<Fields, 'times'>>(clock, (fields, times) =>
     line(log, { ...fields, times } as Fields),
   );
