@@ -5,9 +5,9 @@ import type { Override } from '../../rules/override.ts';
 import type { AlgorithmBound } from '../algorithms/algorithm-bound.ts';
 import type { RuleMetric } from '../stats/registry/rule-stats.ts';
 import type { Counter } from '../stores/operation.ts';
-import type { WarningMarks } from './assess.ts';
 import type { Marker } from './marker.ts';
 import type { CurrentLimit, Header, HeaderForm } from './messages.ts';
+import type { WarningMarks } from './thresholds.ts';
 import type { Window } from './windows.ts';
 
 /** Parts of answers about a limit that never change, encoded once. */

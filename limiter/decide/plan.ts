@@ -8,7 +8,6 @@ import type { Override } from '../../rules/override.ts';
 import { largestMultiplier, windowProblem, windowTextOf } from '../../rules/window.ts';
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
-import { marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey, stemOfValues } from './counter-key.ts';
 import { fixedSecondsOf, policiesOf } from './limit-headers.ts';
 import type { LimitedPlan, LimitPlan, NoLimitPlan, Plan, UnlimitedPlan } from './limit-plan.ts';
@@ -16,6 +15,7 @@ import { changesLimit, limitWithOverrides, overridable, plainLimit } from './lim
 import { markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import type { OverrideIndex, OverridesFound } from './override-index.ts';
+import { marksOf, nearThreshold } from './thresholds.ts';
 import {
   boundOf,
   isCalendarMonth,

@@ -7,7 +7,7 @@ import type { MatchedRule } from '../../rules/match-result.ts';
 import { type Calendar, type Entry, type Limit, Unit, unitFromText, unitName } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
-import { marksOf, marksReached } from '../decide/assess.ts';
+import { marksOf, marksReached } from '../decide/thresholds.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';
 import { used, waitMicros } from '../stores/admission.ts';
 import type { StoredCounter } from '../stores/store.ts';

@@ -1,11 +1,11 @@
 import { randomFillSync } from 'node:crypto';
 import type { Decisions } from '../capabilities/parts.ts';
-import { marksReached } from '../decide/assess.ts';
 import { shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import { marksReached } from '../decide/thresholds.ts';
 import type { CountedHit } from '../service/decision.ts';
 import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';

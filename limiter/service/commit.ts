@@ -64,6 +64,11 @@ export function callInTurn(
   done: (held: readonly HoldWithHits[]) => void,
   ask: (id: string, holds: readonly HoldRequest[], each: (held: readonly HoldWithHits[]) => void) => void,
 ): void {
+  // Most requests have one id.
+  if (calls.length === 1) {
+    ask(...calls[0]!, done);
+    return;
+  }
   const all: HoldWithHits[] = [];
   let left = calls.length;
   if (left === 0) done(all);

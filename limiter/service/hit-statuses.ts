@@ -1,18 +1,10 @@
 /** Turns counted hits into the status of a descriptor, counts them in statistics, and reports them. */
 import type { Clock } from '../../process/time/clock.ts';
-import {
-  Assessment,
-  assessOverLimit,
-  assessRefund,
-  assessRemembered,
-  assessTotal,
-  countAssessment,
-} from '../decide/assess.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
 import type { DescriptorStatus } from '../decide/response-message.ts';
-import { leasedHitsStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { leasedHitsStat, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { maxTotal } from '../stores/folded-run.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { asksForHits } from '../stores/operation.ts';
@@ -33,10 +25,11 @@ export class HitStatuses {
   readonly #options: HitStatusOptions;
   readonly #inForce: { readonly epoch: number };
   /** Reused by all descriptors. It holds no state between two of them. */
-  readonly #assessment = new Assessment();
+  readonly #assessment: Assessment;
 
   constructor(options: HitStatusOptions, inForce: { readonly epoch: number }) {
     this.#options = options;
+    this.#assessment = new Assessment(options.stats);
     this.#inForce = inForce;
   }
 
@@ -101,28 +94,25 @@ export class HitStatuses {
     return uncountedStatus(longest, this.#options.counting.storeFailureMode);
   }
 
-  /** Writes the assessment, and adds it to the statistics of the limit. */
+  /** Assesses the hits of one limit, and counts them in its statistics. */
   #assess(hit: CountedHit, { epoch, request }: HitsAsked): void {
     const { stats, localCache, events } = this.#options;
     const { counter: plan, hits, after, leased } = hit;
     const assessment = this.#assessment;
     if (request.foreseenHits !== undefined) foresee(hit, request.foreseenHits, this.#options.clock.nowMs());
     if (hit.full) {
-      assessRemembered(plan, hits, assessment);
-      if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
+      assessment.ofFull(plan, hits, plan.override?.effect.kind === 'block');
     } else if (!asksForHits(hit.verb) || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
       // If another limit rejected the hits, this limit does not count them as passed.
-      assessRefund(plan, after + leased, assessment);
+      assessment.passes(plan, after + leased);
     } else {
-      if (hit.over) assessOverLimit(plan, hits, after, assessment);
-      else assessTotal(plan, hits, after, leased, assessment);
+      if (hit.over) assessment.ofUncounted(plan, hits, after);
+      else assessment.ofTotal(plan, hits, after, leased);
       // Newer rules may allow more, and a counter that was reset has hits left.
       const isCounted = request.foreseenHits === undefined && epoch === this.#inForce.epoch;
       if (assessment.over && isCounted && localCache !== undefined) this.#remember(hit, localCache);
     }
-    const slot = stats.slotOf(plan.metric);
-    countAssessment(stats, slot, assessment);
-    if (hit.fromLease) stats.add(slot + leasedHitsStat, hits);
+    if (hit.fromLease) stats.add(stats.slotOf(plan.metric) + leasedHitsStat, hits);
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
   }
 
@@ -139,6 +129,76 @@ export class HitStatuses {
     } else if (hit.after >= capacity) {
       localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
     }
+  }
+}
+
+/** The parts of a plan that an assessment needs. */
+export type AssessedLimit = Pick<LimitPlan, 'capacity' | 'nearThreshold' | 'metric'> & {
+  readonly rule: Pick<LimitPlan['rule'], 'shadowMode'>;
+};
+
+/** Compares hits with their limit, and counts them in the statistics of the limit. It has the outcome of the last call. */
+export class Assessment {
+  /** Whether the total exceeds the limit, also in shadow mode. */
+  over = false;
+  /** Whether the limit is `over` and not in shadow mode, so that the descriptor's code is OVER_LIMIT. */
+  rejected = false;
+  remaining = 0;
+  /** The hits over the limit. */
+  overLimit = 0;
+  readonly #stats: RuleStats;
+
+  constructor(stats: RuleStats) {
+    this.#stats = stats;
+  }
+
+  /**
+   * For a total from the store. `after` does not include hits that stop-when-over held back. These are assessed as if they were the last
+   * of the total. `leased` hits are charged in addition, so less is left.
+   */
+  ofTotal(limit: AssessedLimit, hits: number, after: number, leased: number): void {
+    const { capacity, nearThreshold: near } = limit;
+    const stats = this.#stats;
+    const slot = stats.slotOf(limit.metric);
+    const before = after > hits ? after - hits : 0;
+    if (after > capacity) {
+      this.#exceeds(limit, slot, before >= capacity ? hits : after - capacity);
+      if (before < capacity) stats.add(slot + RuleStat.nearLimit, capacity - Math.max(near, before));
+      return;
+    }
+    this.passes(limit, after + leased);
+    stats.add(slot + RuleStat.withinLimit, hits);
+    if (after > near) stats.add(slot + RuleStat.nearLimit, before >= near ? hits : after - near);
+  }
+
+  /** For a counter that is known to be full, so that the store was not asked. `isBlocked`: because of an override. */
+  ofFull(limit: AssessedLimit, hits: number, isBlocked: boolean): void {
+    const slot = this.#stats.slotOf(limit.metric);
+    this.#exceeds(limit, slot, hits);
+    if (!isBlocked) this.#stats.add(slot + RuleStat.overLimitWithLocalCache, hits);
+  }
+
+  /** For hits that this limit did not count because they did not fit. `after` is the total without them. */
+  ofUncounted(limit: AssessedLimit, hits: number, after: number): void {
+    this.#exceeds(limit, this.#stats.slotOf(limit.metric), hits);
+    this.remaining = Math.max(0, limit.capacity - after);
+  }
+
+  /** For hits that are neither over nor near the limit, such as refunded hits. `used`: how much of the limit is used. */
+  passes({ capacity }: Pick<AssessedLimit, 'capacity'>, used: number): void {
+    this.over = false;
+    this.rejected = false;
+    this.remaining = Math.max(0, capacity - used);
+    this.overLimit = 0;
+  }
+
+  #exceeds({ rule }: AssessedLimit, slot: number, overLimit: number): void {
+    this.over = true;
+    this.rejected = !rule.shadowMode;
+    this.remaining = 0;
+    this.overLimit = overLimit;
+    this.#stats.add(slot + RuleStat.overLimit, overLimit);
+    if (rule.shadowMode) this.#stats.add(slot + RuleStat.shadowMode, overLimit);
   }
 }
 

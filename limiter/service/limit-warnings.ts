@@ -3,9 +3,9 @@
  * window: the first limiter that claims it in the store reports it.
  */
 import type { Clock } from '../../process/time/clock.ts';
-import { marksReached } from '../decide/assess.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { DescriptorStatus, LimitWarning } from '../decide/response-message.ts';
+import { marksReached } from '../decide/thresholds.ts';
 import { lengthOf } from '../decide/windows.ts';
 import type { OnceClaims } from '../stores/store.ts';
 import type { CountedHit } from './decision.ts';

@@ -4,7 +4,7 @@ import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/override.ts';
 import type { Plan } from '../decide/limit-plan.ts';
-import { type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { OverrideIndex } from '../decide/override-index.ts';
 import { applyReplaces, Planner, type PlanSettings } from '../decide/plan.ts';
 import { tooManyDescriptors, tooManyEntries } from '../decide/request-bounds.ts';
@@ -64,7 +64,8 @@ export class PlansInForce {
     if (planner === undefined)
       throw new ServiceError('no rate limit configuration loaded', { transient: true });
     if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
-    checkAddends(descriptors);
+    for (let index = 0; index < descriptors.length; index++)
+      if (descriptors[index]!.hitsAddend === Number.POSITIVE_INFINITY) throw tooManyHits(index);
     let plans: Plan[];
     if (request.leftOut !== undefined) plans = plansWithin(planner, request);
     else {
@@ -115,10 +116,7 @@ function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
   });
 }
 
-function checkAddends(descriptors: readonly Descriptor[]): void {
-  for (let index = 0; index < descriptors.length; index++) {
-    // No store can add such a number.
-    if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
-    throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
-  }
+/** Returns the error for a number that no store can add. */
+function tooManyHits(descriptor: number): ServiceError {
+  return new ServiceError(`hits_addend of descriptor ${descriptor} must be at most 9223372036854775807`);
 }

@@ -67,6 +67,8 @@ export interface DecisionParts {
   readonly answered: AnsweredHits;
 }
 
+const noHolds: readonly HoldWithHits[] = [];
+
 export class RateLimitService {
   readonly #events: ServiceEvents;
   readonly #parts: DecisionParts;
@@ -164,40 +166,51 @@ export class RateLimitService {
     decided.answer(response, asker, decision.plans);
   }
 
-  /** Commit in any case. Only if the counted hits allow the request is anything reserved. */
+  /** Commits in any case. Only if the counted hits allow the request is anything reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
-    const reports = this.#reports || decided.response !== undefined;
-    const orReject = (step: () => void): void => this.#orReject(decided, asker, step);
-    const answer = (statuses: DescriptorStatus[]): void => {
-      if (this.#reportsReserved && decided.response === undefined) {
-        this.#answerReserved(decision, statuses, decided, asker);
+    const count = (committed: readonly HoldWithHits[]): void =>
+      this.#count.submit(decision, () => this.#reserveMarked(decision, committed, decided, asker));
+    if (decision.marked!.committing.length === 0) count(noHolds);
+    else this.#commit.commit(decision, count);
+  }
+
+  #reserveMarked<Asker extends Caller>(
+    decision: Decision,
+    committed: readonly HoldWithHits[],
+    decided: Decided<Asker>,
+    asker: Asker,
+  ): void {
+    this.#orReject(decided, asker, () => {
+      if (!this.#count.check(decision)) {
+        this.#count.giveBack(decision, () => this.#reserveMarked(decision, committed, decided, asker));
         return;
       }
-      decided.answer(this.#respond.answer(decision, statuses, decided.response), asker, decision.plans);
-    };
-    this.#commit.commit(decision, (committed) => {
-      const counted = (): void =>
-        orReject(() => {
-          if (!this.#count.check(decision)) {
-            this.#count.giveBack(decision, counted);
-            return;
-          }
-          const statuses = this.#respond.statuses(decision, reports);
-          this.#addStatuses(decision, committed, statuses, reports);
-          if (!this.#reserve.letsReserve(decision, statuses)) {
-            this.#reserve.reject(decision);
-            answer(statuses);
-            return;
-          }
-          this.#reserve.reserve(decision, statuses, (reserved) =>
-            orReject(() => {
-              this.#addStatuses(decision, reserved, statuses, reports);
-              answer(statuses);
-            }),
-          );
-        });
-      this.#count.submit(decision, counted);
+      const reports = this.#reports || decided.response !== undefined;
+      const statuses = this.#respond.statuses(decision, reports);
+      this.#addStatuses(decision, committed, statuses, reports);
+      if (!this.#reserve.letsReserve(decision, statuses)) {
+        this.#reserve.reject(decision);
+        this.#answerMarked(decision, statuses, decided, asker);
+        return;
+      }
+      this.#reserve.reserve(decision, statuses, (reserved) =>
+        this.#orReject(decided, asker, () => {
+          this.#addStatuses(decision, reserved, statuses, reports);
+          this.#answerMarked(decision, statuses, decided, asker);
+        }),
+      );
     });
+  }
+
+  #answerMarked<Asker extends Caller>(
+    decision: Decision,
+    statuses: DescriptorStatus[],
+    decided: Decided<Asker>,
+    asker: Asker,
+  ): void {
+    const own = decided.response;
+    if (this.#reportsReserved && own === undefined) this.#answerReserved(decision, statuses, decided, asker);
+    else decided.answer(this.#respond.answer(decision, statuses, own), asker, decision.plans);
   }
 
   /** Writes the statuses of committed and reserved descriptors. */
@@ -207,6 +220,7 @@ export class RateLimitService {
     statuses: DescriptorStatus[],
     reports: boolean,
   ): void {
+    if (all.length === 0) return;
     const { hitStatuses } = this.#parts;
     const counted = all.length === 1 ? all[0]!.hits : all.flatMap(({ hits }) => hits);
     if (wasLeftOut(counted)) throw callAbandoned;

@@ -60,8 +60,8 @@ export class Reserve {
     if (marked!.reserving.length === 0) return false;
     let quotas = 0;
     let quotasOver = 0;
-    for (const [index, { code }] of statuses.entries()) {
-      const isOver = code === Code.OVER_LIMIT;
+    for (let index = 0; index < statuses.length; index++) {
+      const isOver = statuses[index]!.code === Code.OVER_LIMIT;
       if (!isQuota(plans[index]!)) {
         if (isOver && !shadowMode) return false;
       } else {

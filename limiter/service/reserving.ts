@@ -2,7 +2,6 @@
  * Reserves, commits and releases amounts for descriptors, for the APIs and for markers. It creates their counters in the form that the
  * store of reservations requires. It writes the store's answers into hits, so that statuses and statistics are made as for other hits.
  */
-import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
@@ -21,7 +20,7 @@ import {
 import { countAll, type Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { BudgetOutcome, CountedHit, HitsAsked, ServiceEvents } from './decision.ts';
-import type { HitStatuses } from './hit-statuses.ts';
+import { Assessment, type HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
 import { HitMaker, type HitMakerOptions } from './prepare.ts';
 
@@ -99,10 +98,11 @@ export class Reserving {
   /** Undefined: the store supports reservations. */
   readonly reservesNothing: ReservationsUnsupported | undefined;
   /** Holds no state between two counters. */
-  readonly #assessment = new Assessment();
+  readonly #assessment: Assessment;
 
   constructor(options: ReservingOptions) {
     this.#options = options;
+    this.#assessment = new Assessment(options.stats);
     // Reservations return hits, so a counter that was full may have room.
     this.#hits = new HitMaker({ ...options, localCache: undefined });
     this.#store = options.store;
@@ -135,7 +135,12 @@ export class Reserving {
     const isRejected =
       open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
     const call = newReservation({
-      ...{ id, owner: ownerOf(domain, asker), isMarker, descriptors, note, otherQuotaPasses },
+      id,
+      owner: ownerOf(domain, asker),
+      isMarker,
+      descriptors,
+      note,
+      otherQuotaPasses,
       width: 0,
       outcome: isRejected ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
@@ -405,8 +410,7 @@ export class Reserving {
         stats.add(slot + RuleStat.totalHits, changed);
         stats.add(slot + RuleStat.passed, changed);
         warnings?.note(plan, key, windowEndSeconds, used);
-        assessTotal(plan, changed, used, 0, this.#assessment);
-        countAssessment(stats, slot, this.#assessment);
+        this.#assessment.ofTotal(plan, changed, used, 0);
       }
     }
   }

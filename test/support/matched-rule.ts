@@ -1,6 +1,6 @@
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
-import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/limit-plan.ts';
+import { marksOf } from '../../limiter/decide/thresholds.ts';
 import { lengthOf } from '../../limiter/decide/windows.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type Limit, noTraits } from '../../rules/model.ts';
