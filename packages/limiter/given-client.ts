@@ -5,7 +5,7 @@ import { openRedis, openRedisStoreAdmin } from '../../limiter/assembly/redis.ts'
 import type { ServerConnection } from '../../limiter/stores/redis/redis-store.ts';
 import { connectionCommands } from '../../limiter/stores/redis/wire/redis-connection.ts';
 import { commandTimedOut, RedisErrors } from '../../limiter/stores/redis/wire/redis-error.ts';
-import type { SentCall } from '../../limiter/stores/redis/wire/redis-link.ts';
+import type { WritableCall } from '../../limiter/stores/redis/wire/redis-link.ts';
 import { type Reply, ReplyError } from '../../limiter/stores/redis/wire/resp.ts';
 import { StoreError } from '../../limiter/stores/store-error.ts';
 import type { IoredisClient, NodeRedisClient } from './api.ts';
@@ -17,10 +17,9 @@ const lookMs = 20;
 class GivenConnection implements ServerConnection {
   readonly counts = { active: 1, total: 1, localClose: 0 };
   readonly errors: RedisErrors;
-  readonly #link = { begin: () => this.#begin(), send: (call: SentCall) => this.#send(call) };
+  readonly #link = { send: (call: WritableCall) => this.#send(call) };
   readonly #client: IoredisClient | NodeRedisClient;
   readonly #timeoutMs: number;
-  #begun: string[] = [];
 
   constructor(client: IoredisClient | NodeRedisClient, timeoutMs: number) {
     this.#client = client;
@@ -68,14 +67,11 @@ class GivenConnection implements ServerConnection {
 
   close(): void {}
 
-  #begin(): string[] {
-    this.#begun = [];
-    return this.#begun;
-  }
-
-  #send(call: SentCall): void {
+  #send(call: WritableCall): void {
+    const words: string[] = [];
+    call.pushCommand(words);
     this.#ask(
-      this.#begun,
+      words,
       (reply) => call.receiver!.answered(call, reply),
       (error) => call.receiver!.failed(call, error),
     );

@@ -211,11 +211,13 @@ export class BreakerStore extends StoreDecorator {
     if (!flight.waiting) return;
     this.#flights.remove(flight);
     flight.waiting = false;
-    if (flight.ops.some(hasFailed)) {
+    const { ops } = flight;
+    for (let i = 0; i < ops.length; i += 1) {
+      if (ops[i]!.error === undefined) continue;
       this.#failed(flight);
       return;
     }
-    if (flight.ops.length > 0) this.#state.heard = true;
+    if (ops.length > 0) this.#state.heard = true;
     flight.done();
   }
 
@@ -305,11 +307,7 @@ export class BreakerStore extends StoreDecorator {
 
 /** Returns the error of the first op that failed. At least one op failed. */
 function firstError(ops: readonly Operation[]): StoreError {
-  return ops.find(hasFailed)!.error!;
-}
-
-function hasFailed({ error }: Operation): boolean {
-  return error !== undefined;
+  return ops.find(({ error }) => error !== undefined)!.error!;
 }
 
 function isWordOfStore({ error }: Operation): boolean {

@@ -11,7 +11,6 @@ import { callAbandoned } from '../operation.ts';
 import { CountPart, type PartKind, StopPart } from './count-parts.ts';
 import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
-import { ReservationNames } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { RedisErrors } from './wire/redis-error.ts';
 import { ReplyError } from './wire/resp.ts';
@@ -125,7 +124,7 @@ describe('CountPart, answered', () => {
 
 describe('ReservationPart', () => {
   it('leaves out what callers gave up, but no commit, whose amount was used', () => {
-    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, new ReservationNames('', false));
+    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, { prefix: '', isCluster: false });
     const caller = { abandoned: true };
     const terms = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
     const calls = [reserveCall(terms), settleCall(terms)].map(operationsOf);

@@ -5,12 +5,12 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { answerAll, type Caller, type Operation } from '../operation.ts';
+import type { Caller, Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
-import { severalSections } from './lua/program.ts';
+import { program, severalSections } from './lua/program.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
-import type { CallReceiver, SentCall } from './wire/redis-link.ts';
+import type { CallReceiver, SentCall, WritableCall } from './wire/redis-link.ts';
 import type { Arguments } from './wire/resp.ts';
 
 /** The maximum number of keys in a call. More keys would delay other users of Redis, which does nothing else while a script runs. */
@@ -25,7 +25,7 @@ export interface PendingSubmit {
 }
 
 /** The content of one call of the program: everything that arrived in one turn, with a part for each kind. */
-export class Batch implements SentCall {
+export class Batch implements WritableCall {
   dueMs = 0;
   next: SentCall | undefined = undefined;
   /** The sender, set before a link sends the batch. */
@@ -132,6 +132,13 @@ export class Batch implements SentCall {
     return left > 0;
   }
 
+  /** Passes on the call of the program by its name. */
+  pushCommand(command: Arguments): void {
+    command.push('evalsha');
+    command.push(program.sha1);
+    this.pushArguments(command);
+  }
+
   /** Passes on the arguments after the program itself: the number of keys, the keys, the rest. */
   pushArguments(args: Arguments): void {
     let keys = 0;
@@ -190,15 +197,23 @@ export class Batch implements SentCall {
   }
 }
 
-/** Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else. */
+/**
+ * Settles an answered batch, which had one of `places`. Calls `done` of all requests that wait for nothing else, even if one throws. The
+ * first error is thrown at the end.
+ */
 export function finishBatch(batch: Batch, places?: Pick<CallSlots<Batch>, 'free'>): void {
   places?.free();
-  answerAll(batch.requests, answerWithLastCall);
-}
-
-function answerWithLastCall(request: PendingSubmit): void {
-  request.callsLeft -= 1;
-  if (request.callsLeft === 0) request.done();
+  let thrown: { error: unknown } | undefined;
+  for (const request of batch.requests) {
+    request.callsLeft -= 1;
+    if (request.callsLeft > 0) continue;
+    try {
+      request.done();
+    } catch (error) {
+      thrown ??= { error };
+    }
+  }
+  if (thrown !== undefined) throw thrown.error;
 }
 
 /** What happens to a call that has waited too long: it is sent beyond the bound, it fails, or it continues to wait. */

@@ -31,7 +31,7 @@ import {
 } from './gathered-calls.ts';
 import { program } from './lua/program.ts';
 import { PlainCounting } from './plain-counting.ts';
-import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
+import { noteKeyOf, type ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
@@ -112,7 +112,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     const { reservations = defaultReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
     this.#isCluster = isCluster;
-    this.names = new ReservationNames(keyPrefix, isCluster);
+    this.names = { prefix: keyPrefix, isCluster };
     this.#onScriptsRejected = options.onScriptsRejected;
     this.#onLeasesRejected = options.onLeasesRejected;
     this.places = new CallSlots<Batch>({

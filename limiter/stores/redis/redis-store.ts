@@ -1,7 +1,6 @@
 import type { StoreError } from '../store-error.ts';
 import { type Batch, finishBatch } from './gathered-calls.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
-import { program } from './lua/program.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
@@ -13,7 +12,7 @@ import { type Reply, ReplyError, UnexpectedReply } from './wire/resp.ts';
 export type ServerConnection = Pick<
   RedisConnection,
   'connected' | 'counts' | 'errors' | 'notConnected' | 'open' | 'ping' | 'send' | 'close'
-> & { readonly link: Pick<RedisLink, 'begin' | 'send'> | undefined };
+> & { readonly link: Pick<RedisLink, 'send'> | undefined };
 
 /** A server, or the master that sentinels know; or an existing connection, and its name in logs. */
 export type RedisStoreOptions = GatheringStoreOptions &
@@ -77,10 +76,6 @@ export class RedisStore extends GatheringStore implements CallReceiver {
       void this.count(batch).then(() => finishBatch(batch, this.places));
       return;
     }
-    const command = link.begin();
-    command.push('evalsha');
-    command.push(program.sha1);
-    batch.pushArguments(command);
     batch.receiver = this;
     link.send(batch);
   }

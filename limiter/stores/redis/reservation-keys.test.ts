@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ReservationNames } from './reservation-keys.ts';
+import { counterOp } from '../../../test/support/counter-ops.ts';
+import { reservationPlaceOf } from './reservation-keys.ts';
 
 describe('names of what is reserved', () => {
   it.each([
@@ -9,18 +10,17 @@ describe('names of what is reserved', () => {
     ['1{d;k=v}', '1{d;k=v}', ''],
     ['60', '', '60'],
   ])('of %s end before its window', (key, name, window) => {
-    const place = { hash: `weir:reserve:${name}`, set: `weir:reserve-due:${name}`, window };
-    expect(new ReservationNames('', false).placeOf(key)).toEqual(place);
+    const place = { key, hash: `weir:reserve:${name}`, set: `weir:reserve-due:${name}`, window };
+    expect(reservationPlaceOf(counterOp({ key }))).toEqual(place);
   });
 
-  it('are kept for keys of usual length, as anybody may send longer ones', () => {
-    const names = new ReservationNames('', false);
-    const keyOf = (length: number) => `${'v'.repeat(length - 3)}_60`;
-    const common = names.placeOf(keyOf(256));
-    expect(names.placeOf(keyOf(256))).toBe(common);
-    const longer = names.placeOf(keyOf(257));
-    expect(names.placeOf(keyOf(257))).not.toBe(longer);
-    expect(names.placeOf(keyOf(257))).toEqual(longer);
-    expect(longer).toMatchObject({ hash: `weir:reserve:${'v'.repeat(254)}_`, window: '60' });
+  it('are remembered by the counter, for its last key', () => {
+    const op = counterOp({ key: 'd_k_v_60' });
+    const { counter } = op;
+    const place = reservationPlaceOf(op);
+    expect(reservationPlaceOf({ key: 'd_k_v_60', counter })).toBe(place);
+    expect(reservationPlaceOf({ key: 'd_k_v_120', counter }).window).toBe('120');
+    counter.place = { key: 'd_k_v_120' };
+    expect(reservationPlaceOf({ key: 'd_k_v_120', counter }).hash).toBe('weir:reserve:d_k_v_');
   });
 });

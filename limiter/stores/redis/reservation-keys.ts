@@ -1,40 +1,37 @@
 /** Names of reservations in Redis. */
-/** Chosen: about 8 MB when full of common entries, 40 MB with the longest ones. */
-const maxPlaces = 20_000;
-/** The longest stored key of a counter, in characters. It contains values of requests, which may have any length. */
-const longestWhole = 256;
+import type { Operation } from '../operation.ts';
 
-/** The names of a counter's reservations. */
-export interface ReservationPlace {
+/** The names of the reservations on a counter. */
+export class ReservationPlace {
+  readonly key: string;
   readonly hash: string;
   readonly set: string;
   /** The digits of the window, from `windowOf`. */
   readonly window: string;
+
+  constructor(key: string) {
+    const [hash, set] = reservationKeysOf(key);
+    this.key = key;
+    this.hash = hash;
+    this.set = set;
+    this.window = windowOf(key);
+  }
 }
 
-/** Names the reservations of one server or cluster. */
-export class ReservationNames {
+/** Returns the names for an operation. Its counter remembers them, so that they are not made for each call. */
+export function reservationPlaceOf({ key, counter }: Pick<Operation, 'key' | 'counter'>): ReservationPlace {
+  const known = counter.place;
+  if (known instanceof ReservationPlace && known.key === key) return known;
+  const place = new ReservationPlace(key);
+  counter.place = place;
+  return place;
+}
+
+/** What the names of notes and tallies depend on. */
+export interface ReservationNames {
   /** The prefix of ids of notes: CACHE_KEY_PREFIX. */
   readonly prefix: string;
   readonly isCluster: boolean;
-  /** The places by the counter's key. When all are dropped, the places in use soon return. */
-  readonly #places = new Map<string, ReservationPlace>();
-
-  constructor(prefix: string, isCluster: boolean) {
-    this.prefix = prefix;
-    this.isCluster = isCluster;
-  }
-
-  placeOf(key: string): ReservationPlace {
-    const known = this.#places.get(key);
-    if (known !== undefined) return known;
-    const [hash, set] = reservationKeysOf(key);
-    const place = { hash, set, window: windowOf(key) };
-    if (key.length > longestWhole) return place;
-    if (this.#places.size >= maxPlaces) this.#places.clear();
-    this.#places.set(key, place);
-    return place;
-  }
 }
 
 /** Returns the hash and the set beside a counter, for all of its windows. */

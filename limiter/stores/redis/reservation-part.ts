@@ -1,11 +1,11 @@
 /** Writes calls about reservations for the script, and reads its answers. */
 import type { CounterState } from '../../algorithms/algorithm-bound.ts';
-import { holdWaitMicros, used, waitMicros } from '../admission.ts';
+import { holdWaitMicros, used } from '../admission.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
 import { BoundTable, needsScripts } from './bounded-steps.ts';
 import { type SpreadPart, WholePart } from './count-parts.ts';
-import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
+import { noteKeyOf, type ReservationNames, reservationPlaceOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
 import { ScriptText } from './wire/script-text.ts';
@@ -30,21 +30,19 @@ export class ReservationPart extends WholePart {
 
   override pushKeys(args: Arguments): void {
     const bounds = new BoundTable();
-    const shapes = new ShapeTable(bounds, this.#names);
+    const shapes = new ShapeTable(bounds);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
     let lives = '';
     for (const call of this.requests) {
-      let amounts = '';
-      let place = noPlace;
-      for (const { key, ttlSeconds, verb, hold } of call) {
-        place = this.#names.placeOf(key);
-        args.push(key);
-        args.push(place.hash);
-        args.push(place.set);
-        amounts += ` ${hold!.amount ?? (verb === 'reserve' ? 0 : '-')}`;
-        lives += ` ${ttlSeconds}`;
+      text += ` ${shapes.numberOf(call)}`;
+      for (const op of call) {
+        const { hash, set } = reservationPlaceOf(op);
+        args.push(op.key);
+        args.push(hash);
+        args.push(set);
+        text += ` ${op.hold!.amount ?? (op.verb === 'reserve' ? 0 : '-')}`;
+        lives += ` ${op.ttlSeconds}`;
       }
-      text += ` ${shapes.numberOf(call, place.window)}${amounts}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(termsOf(call).id, this.#names));
     }
     this.#arguments = [bounds.toArgument(), shapes.toArgument(), text, lives];
@@ -134,47 +132,41 @@ function wordOf({ verb }: Operation): string {
   return verb === 'commit' ? 's' : verb.charAt(0);
 }
 
-/** The place of a call's last counter, before there is one. */
-const noPlace: ReservationPlace = { hash: '', set: '', window: '' };
-
 /** A shape whose text is known, with a call that has it. */
 interface KnownShape {
   readonly call: readonly Operation[];
-  readonly window: string;
   readonly number: number;
 }
 
 /** Numbers the common properties of calls, so that the script gets each shape once. */
 class ShapeTable {
   readonly #bounds: BoundTable;
-  readonly #names: ReservationNames;
   readonly #texts = new Map<string, number>();
   /** The last shape of each verb. Most calls of a batch are alike, and comparing costs less than creating a text for each call. */
   #reserve: KnownShape | undefined;
   #commit: KnownShape | undefined;
 
-  constructor(bounds: BoundTable, names: ReservationNames) {
+  constructor(bounds: BoundTable) {
     this.#bounds = bounds;
-    this.#names = names;
   }
 
-  /** Returns the number of a call's shape. `window`: the window of the last counter. */
-  numberOf(call: readonly Operation[], window: string): number {
+  /** Returns the number of a call's shape. */
+  numberOf(call: readonly Operation[]): number {
     const { verb } = call[0]!;
     const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
-    if (last !== undefined && last.window === window && areAlike(last.call, call)) return last.number;
+    if (last !== undefined && areAlike(last.call, call)) return last.number;
     const counters = `${call.length} ${widthOf(call)} ${termsOf(call).descriptors}`;
     let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${counters}`;
-    for (const { key, counter, hold } of call) {
-      const { group, ttlMs, onExpiry, isShadow, isQuota } = hold!;
+    for (const op of call) {
+      const { group, ttlMs, onExpiry, isShadow, isQuota } = op.hold!;
       const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
-      const { window: own } = this.#names.placeOf(key);
-      text += ` ${this.#bounds.numberOf(counter.charging)} ${own || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+      const window = reservationPlaceOf(op).window || '-';
+      text += ` ${this.#bounds.numberOf(op.counter.charging)} ${window} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
     }
     const number = this.#texts.get(text) ?? this.#texts.size + 1;
     if (number > this.#texts.size) this.#texts.set(text, number);
-    if (verb === 'reserve') this.#reserve = { call, window, number };
-    else if (verb === 'commit') this.#commit = { call, window, number };
+    if (verb === 'reserve') this.#reserve = { call, number };
+    else if (verb === 'commit') this.#commit = { call, number };
     return number;
   }
 
@@ -183,11 +175,12 @@ class ShapeTable {
   }
 }
 
-/** Whether two calls of one verb, with one counter each, in equal windows, have the same shape. */
+/** Whether two calls of one verb, with one counter each, have the same shape. */
 function areAlike(one: readonly Operation[], other: readonly Operation[]): boolean {
   if (one.length !== 1 || other.length !== 1 || !haveEqualFlags(termsOf(one), termsOf(other))) return false;
   const [first, second] = [one[0]!.hold!, other[0]!.hold!];
   return (
+    reservationPlaceOf(one[0]!).window === reservationPlaceOf(other[0]!).window &&
     one[0]!.counter.charging!.scriptText === other[0]!.counter.charging!.scriptText &&
     first.isShadow === second.isShadow &&
     first.isQuota === second.isQuota &&
@@ -258,14 +251,13 @@ function answerFastPath(
   at: number,
   nowMicros: number,
 ): number {
-  const { verb, counter } = op!;
+  const { verb } = op!;
   const hold = op!.hold!;
   const { reservation: call, ttlMs, amount } = hold;
-  const held: CounterState = [reported[at]!, 0, 0];
-  const bound = counter.charging!;
-  const after = used(bound, held, nowMicros);
+  const after = reported[at]!;
   op!.after = after;
-  op!.waitMicros = waitMicros(bound, held, bound.room(held, nowMicros), nowMicros);
+  // The end of the window determines the wait.
+  op!.waitMicros = 0;
   hold.outcome = 'charged';
   hold.reserved = Math.min(after, reported[at + 1]!);
   hold.open = reported[at + 2]!;

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, type GivenTerms } from '../../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../../algorithms/fixed-window.ts';
 import { StoreError } from '../../store-error.ts';
-import { ReservationNames } from '../reservation-keys.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 
 /** A cluster that answers each HLEN with `answer`. */
@@ -10,7 +9,6 @@ function setUp(answer: () => unknown = () => 0) {
   const asked: string[] = [];
   const clock = { ms: 0 };
   const keysOver = new ClusterKeysOver({
-    names: new ReservationNames('', true),
     monotonicMs: () => clock.ms,
     commands: {
       send: async (_key, name, args) => {

@@ -1,11 +1,10 @@
 import type { Operation } from '../../operation.ts';
 import { noteKeyOver, ReservationsOnKey } from '../lua/reserved-keys-over.ts';
-import type { ReservationNames } from '../reservation-keys.ts';
+import { reservationPlaceOf } from '../reservation-keys.ts';
 import type { KeyedCommands } from '../wire/redis-connection.ts';
 
 export interface ClusterKeysOverOptions {
   readonly commands: KeyedCommands;
-  readonly names: ReservationNames;
   readonly monotonicMs: () => number;
 }
 
@@ -43,8 +42,8 @@ export class ClusterKeysOver {
   }
 
   async #ask(same: readonly Operation[]): Promise<void> {
-    const { commands, names } = this.#options;
-    const { hash } = names.placeOf(same[0]!.key);
+    const { commands } = this.#options;
+    const { hash } = reservationPlaceOf(same[0]!);
     try {
       const records = Number(await commands.send(hash, 'hlen', [hash]));
       if (records > 0) for (const op of same) noteKeyOver(op, ReservationsOnKey.expired);

@@ -61,7 +61,6 @@ export class RedisClusterStore extends GatheringStore {
     if (keepsReservations)
       this.#keysOver = new ClusterKeysOver({
         commands,
-        names: this.names,
         monotonicMs: () => performance.now(),
       });
     this.#plain = this.plainCounting(commands, parallelism);

@@ -6,7 +6,7 @@ import { counterOp, submit } from '../../../../test/support/counter-ops.ts';
 import { eventually } from '../../../../test/support/eventually.ts';
 import { callAbandoned } from '../../operation.ts';
 import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
-import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
+import { RedisLink, type RedisLinkOptions, type WritableCall } from './redis-link.ts';
 import { type Reply, RespReader } from './resp.ts';
 
 type Answer = (command: string, socket: Socket) => string | undefined;
@@ -67,8 +67,8 @@ describe('RedisLink', () => {
     await link.login(nobody, () => {});
     const first = ask('first');
     await new Promise<void>((resolve) => {
-      link.begin().push('second');
       link.send({
+        pushCommand: (command) => command.push('second'),
         dueMs: 0,
         next: undefined,
         receiver: {
@@ -155,7 +155,10 @@ describe('RedisLink', () => {
     const flushTurn = new FlushTurn();
     const { link, events } = await linked(() => '+1\r\n+2\r\n', { flushTurn });
     await link.login(nobody, () => {});
-    const call = (): SentCall => ({
+    const call = (...words: string[]): WritableCall => ({
+      pushCommand: (command) => {
+        for (const word of words) command.push(word);
+      },
       dueMs: 0,
       next: undefined,
       receiver: {
@@ -167,8 +170,7 @@ describe('RedisLink', () => {
         failed: () => {},
       },
     });
-    link.begin().push('both');
-    link.send(call());
+    link.send(call('both'));
     link.send(call());
     await eventually(() => expect(events).toContain('the next phase'));
     expect(events.slice(0, 5)).toEqual(['1', '2', 'written 1', 'written 2', 'the next phase']);

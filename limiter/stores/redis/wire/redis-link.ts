@@ -16,6 +16,12 @@ export interface SentCall {
   receiver: CallReceiver | undefined;
 }
 
+/** A command that writes itself. */
+export interface WritableCall extends SentCall {
+  /** Passes on the name and the arguments. */
+  pushCommand(command: Arguments): void;
+}
+
 /** Receives the outcome of a command, once. */
 export interface CallReceiver {
   /** The reply may be an error of Redis. */
@@ -122,14 +128,10 @@ export class RedisLink {
     return promise;
   }
 
-  /** Returns the receiver of a command's name and arguments. Call `send` immediately afterward. */
-  begin(): Arguments {
+  /** Writes the command, and those of `ask` that wait, before this returns. */
+  send(call: WritableCall): void {
     this.#write();
-    return this.#writer;
-  }
-
-  /** Writes the command since `begin` before this returns. */
-  send(call: SentCall): void {
+    call.pushCommand(this.#writer);
     this.#await(call);
     this.#write();
   }
