@@ -8,7 +8,7 @@ import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encode
 import { Http2Connection } from '../limiter/http2/connection.ts';
 import { clientPreface, Flag, FrameType } from '../limiter/http2/constants.ts';
 import { defaultHttp2Limits } from '../limiter/http2/limits.ts';
-import type { RequestHandler, RequestStream } from '../limiter/http2/request-handler.ts';
+import type { RequestHandler, RequestReceiver, RequestStream } from '../limiter/http2/request-handler.ts';
 import { frame, settings, settingsAck, windowUpdate } from '../test/support/http2-frame-script.ts';
 
 const rounds = 9;
@@ -28,6 +28,27 @@ function fieldsOf(timeout: string | undefined): string[] {
   ];
 }
 
+function answer(stream: RequestStream): void {
+  stream.connection.respond(stream, responseFields, answerBody, trailers);
+}
+
+class BenchReceiver implements RequestReceiver {
+  readonly #stream: RequestStream;
+  readonly #waiting: RequestStream[] | undefined;
+
+  constructor(stream: RequestStream, waiting: RequestStream[] | undefined) {
+    this.#stream = stream;
+    this.#waiting = waiting;
+  }
+
+  receive(_data: Uint8Array, endStream: boolean): void {
+    if (!endStream) return;
+    if (this.#waiting === undefined) answer(this.#stream);
+    else this.#waiting.push(this.#stream);
+  }
+  abort(): void {}
+}
+
 /** Answers at once, or all that waits when `answerAll` is called, as behind a store. */
 class BenchHandler implements RequestHandler {
   readonly #waiting: RequestStream[] = [];
@@ -37,17 +58,12 @@ class BenchHandler implements RequestHandler {
     this.#atOnce = atOnce;
   }
 
-  onRequest(): void {}
-  onData(stream: RequestStream, _data: Uint8Array, endStream: boolean): void {
-    if (!endStream) return;
-    if (this.#atOnce) stream.respond(responseFields, answerBody, trailers);
-    else this.#waiting.push(stream);
+  onRequest(stream: RequestStream): void {
+    stream.receiver = new BenchReceiver(stream, this.#atOnce ? undefined : this.#waiting);
   }
-  onTrailers(): void {}
-  onAbort(): void {}
 
   answerAll(): void {
-    for (const stream of this.#waiting) stream.respond(responseFields, answerBody, trailers);
+    for (const stream of this.#waiting) answer(stream);
     this.#waiting.length = 0;
   }
 }

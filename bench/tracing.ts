@@ -14,6 +14,7 @@ import type { ThreadPart } from '../limiter/capabilities/parts.ts';
 import { withPrefix } from '../limiter/grpc/message-reader.ts';
 import { GrpcRequestHandler } from '../limiter/grpc/request-handler.ts';
 import { grpcMethods } from '../limiter/grpc/server.ts';
+import type { RequestStream } from '../limiter/http2/request-handler.ts';
 import { TooLargeRequests } from '../limiter/service/over-without-limit.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { requestLimits } from '../limiter/settings/counting-settings.ts';
@@ -54,26 +55,24 @@ const body = withPrefix(
   ),
 );
 
-interface Answered {
-  context: unknown;
-}
-
 const noStream = {
   id: 1,
   openedMs: 0,
   isOpen: true,
   queuedBytes: 0,
-  connection: { peer: undefined, callerMemo: undefined, fieldsMemo: undefined },
+  connection: {
+    ...{ peer: undefined, callerMemo: undefined, fieldsMemo: undefined },
+    respond: () => {},
+    // A call that is not answered with a decision is none.
+    sendHeaders: fail,
+    sendData: () => {},
+    sendTrailers: () => {},
+    hold: () => {},
+    reset: () => {},
+    probe: () => false,
+  },
   requestIsStream: false,
   answerIsStream: false,
-  respond: () => {},
-  // A call that is not answered with a decision is none.
-  sendHeaders: fail,
-  sendData: () => {},
-  sendTrailers: () => {},
-  hold: () => {},
-  reset: () => {},
-  probe: () => false,
 };
 
 function settingsOf(env: Record<string, string>) {
@@ -122,7 +121,7 @@ async function subject(env: Record<string, string>): Promise<Subject> {
     methods,
     clock: systemClock,
     timers: systemTimers,
-    onCall: () => {},
+    callsOf: () => ({ record: () => {} }),
     onFault: (_, error) => fail(error),
     tracer: tracing?.tracers?.grpc,
   });
@@ -137,9 +136,9 @@ async function nanoseconds({ handler }: Subject, fields: readonly string[]): Pro
   const before = process.threadCpuUsage();
   for (let done = 0; done < calls; done += callsPerTurn) {
     for (let call = 0; call < callsPerTurn; call += 1) {
-      const stream = { ...noStream, context: undefined } satisfies Answered & typeof noStream;
+      const stream: RequestStream = { ...noStream, receiver: undefined };
       handler.onRequest(stream, fields, false);
-      handler.onData(stream, body, true);
+      stream.receiver?.receive(body, true);
     }
     await new Promise((resolve) => setImmediate(resolve));
   }

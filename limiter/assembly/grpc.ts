@@ -5,7 +5,7 @@ import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../gr
 import { lines } from '../log/lines.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { createGrpcCallStats, type Latencies } from '../stats/registry/call-stats.ts';
+import { grpcCallStats, type Latencies } from '../stats/registry/call-stats.ts';
 import { connectionListener, type ListenerParts, serverTls, shutdownGraceMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 
@@ -19,7 +19,6 @@ export function openGrpc(
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
   const { shouldRateLimit, connections, tracer, gate, further, reportsCertificates, latencies } = parts;
-  const { onCall, show } = createGrpcCallStats(registry, { ShouldRateLimit: latencies });
   const server = createGrpcServer({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
@@ -48,10 +47,9 @@ export function openGrpc(
       connections: () => server.connections,
       reportsCertificates: reportsCertificates && settings.grpcServerUseTls,
     }),
-    onCall,
+    callsOf: grpcCallStats(registry, { ShouldRateLimit: latencies }),
     onFault: (method, error) => lines.callFault(log, { call: method, error }),
   });
-  show(server.unaryMethods);
   return server;
 }
 

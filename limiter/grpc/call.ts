@@ -1,5 +1,5 @@
 import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
-import type { HeaderFields } from '../http2/request-handler.ts';
+import type { HeaderFields, RequestReceiver } from '../http2/request-handler.ts';
 import type { GrpcLimits } from './message-reader.ts';
 
 /** A call with a deadline, and its neighbors in the list of such calls. */
@@ -54,13 +54,7 @@ export function encodingRejected(encoding: string): HeaderFields {
 }
 
 /** A call in progress, as the connection drives it. */
-export interface Call extends CallWithDeadline {
-  receive(data: Uint8Array, endStream: boolean): void;
-  /** The stream is gone; nothing can be sent. */
-  abort(): void;
-  /** Ends the call with a rejection, because its caller is slow and the memory that the call holds is needed. */
-  shed(): void;
-}
+export type Call = CallWithDeadline & RequestReceiver;
 
 /** Ends calls whose deadline has passed. */
 export interface CallDeadlines {

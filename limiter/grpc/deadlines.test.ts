@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GrpcCode, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { failed, PlayedCalls } from '../../test/support/played-calls.ts';
+import { ErrorCode } from '../http2/constants.ts';
 
 describe('a deadline', () => {
   const expired = failed(4, 'context deadline exceeded');
@@ -46,11 +47,11 @@ describe('a deadline', () => {
   it('ends a request that is never finished', () => {
     const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request({ 'grpc-timeout': '10m' });
-    fixture.handler.onData(stream, Uint8Array.of(0, 0, 0, 0, 3, 1), false);
+    stream.receiver?.receive(Uint8Array.of(0, 0, 0, 0, 3, 1), false);
     fixture.advance(20);
     expect([stream.sections, fixture.calls]).toEqual([expired, []]);
     const next = fixture.request();
-    fixture.handler.onData(next, Uint8Array.of(0, 0, 0, 0, 3, 1), false);
+    next.receiver?.receive(Uint8Array.of(0, 0, 0, 0, 3, 1), false);
     expect(next.sections).toEqual([]);
   });
 
@@ -93,7 +94,7 @@ describe('a reset', () => {
     const fixture = new PlayedCalls({ unary: (_, reply) => replies.push(reply) });
     const stream = fixture.call(Uint8Array.of(1), { 'grpc-timeout': '1S' });
     expect(replies[0]?.abandoned).toBe(false);
-    fixture.handler.onAbort(stream);
+    stream.receiver?.abort(ErrorCode.CANCEL);
     expect(replies[0]?.abandoned).toBe(true);
     replies[0]?.fail({ code: GrpcCode.UNKNOWN, message: 'late' });
     fixture.advance(2_000);

@@ -9,6 +9,7 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
 import { PlayedStream } from '../../test/support/played-stream.ts';
+import { ErrorCode } from '../http2/constants.ts';
 import { withPrefix } from './message-reader.ts';
 
 describe('a unary call', () => {
@@ -43,12 +44,12 @@ describe('a unary call', () => {
           for (const [index, place] of ends.entries()) {
             const piece = Uint8Array.from(bytes.subarray(start, place));
             const isLast = end === 'with the last piece' && index === ends.length - 1;
-            fixture.handler.onData(stream, piece, isLast);
+            stream.receiver?.receive(piece, isLast);
             piece.fill(0xee);
             start = place;
           }
-          if (end === 'with an empty piece') fixture.handler.onData(stream, new Uint8Array(), true);
-          if (end === 'with trailers') fixture.handler.onTrailers(stream);
+          if (end === 'with an empty piece') stream.receiver?.receive(new Uint8Array(), true);
+          if (end === 'with trailers') stream.receiver?.receive(new Uint8Array(), true);
           expect([stream.sections, stream.body]).toEqual([okAnswer, [bytes]]);
         },
       ),
@@ -58,9 +59,9 @@ describe('a unary call', () => {
   it('reaches its handler once the request has ended, not before', () => {
     const fixture = new PlayedCalls();
     const stream = fixture.request();
-    fixture.handler.onData(stream, withPrefix(Uint8Array.of(1)), false);
+    stream.receiver?.receive(withPrefix(Uint8Array.of(1)), false);
     expect([stream.sections, fixture.calls]).toEqual([[], []]);
-    fixture.handler.onData(stream, new Uint8Array(), true);
+    stream.receiver?.receive(new Uint8Array(), true);
     expect(stream.sections).toEqual(okAnswer);
   });
 
@@ -74,7 +75,7 @@ describe('a unary call', () => {
       },
     });
     const stream = fixture.request();
-    fixture.handler.onData(stream, piece, true);
+    stream.receiver?.receive(piece, true);
     expect(given?.buffer).toBe(piece.buffer);
   });
 
@@ -92,7 +93,7 @@ describe('a unary call', () => {
       [others[2]!, fields],
     ] as const) {
       fixture.handler.onRequest(stream, its, false);
-      if (its === fields) fixture.handler.onData(stream, body, true);
+      if (its === fields) stream.receiver?.receive(body, true);
     }
     const refused = failed(GrpcCode.UNIMPLEMENTED, 'Decompressor is not installed for grpc-encoding "gzip"');
     const [{ 'grpc-accept-encoding': _named, ...reported }] = first!.sections as [Record<string, string>];
@@ -133,7 +134,7 @@ describe('a unary call', () => {
       const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
       const stream = fixture.request({}, pieces.length === 0);
       for (const [index, piece] of pieces.entries()) {
-        fixture.handler.onData(stream, piece, index === pieces.length - 1);
+        stream.receiver?.receive(piece, index === pieces.length - 1);
       }
       expect(stream.sections).toEqual(failed(...want));
       expect(fixture.calls).toEqual([]);
@@ -146,20 +147,20 @@ describe('a unary call', () => {
     const want = failed(8, 'received message larger than max (11 vs. 10)');
     expect(fixture.call(new Uint8Array(11)).sections).toEqual(want);
     const stream = fixture.request();
-    fixture.handler.onData(stream, Uint8Array.of(0, 0, 0, 0, 11), false);
+    stream.receiver?.receive(Uint8Array.of(0, 0, 0, 0, 11), false);
     expect(stream.sections).toEqual(want);
-    fixture.handler.onData(stream, new Uint8Array(11), true);
+    stream.receiver?.receive(new Uint8Array(11), true);
     expect(stream.sections).toEqual(want);
   });
 
   it('is refused when what it holds is needed, and holds nothing afterward', () => {
     const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request();
-    fixture.handler.onData(stream, withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);
+    stream.receiver?.receive(withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);
     expect(stream.bufferedBytes).toBeGreaterThan(8_000);
-    fixture.handler.onShed(stream);
+    stream.receiver?.shed?.();
     expect(stream.sections).toEqual(failed(8, 'too many bytes of unfinished requests'));
-    fixture.handler.onData(stream, new Uint8Array(16_005), true);
+    stream.receiver?.receive(new Uint8Array(16_005), true);
     expect([stream.sections.length, fixture.calls]).toEqual([1, []]);
   });
 
@@ -169,8 +170,8 @@ describe('a unary call', () => {
     const whole = fixture.call(new Uint8Array(20_000));
     const cut = fixture.request();
     const bytes = withPrefix(new Uint8Array(20_000));
-    fixture.handler.onData(cut, bytes.subarray(0, 15_000), false);
-    fixture.handler.onData(cut, bytes.subarray(15_000), true);
+    cut.receiver?.receive(bytes.subarray(0, 15_000), false);
+    cut.receiver?.receive(bytes.subarray(15_000), true);
     expect([whole.bufferedBytes, cut.bufferedBytes, replies.length]).toEqual([0, 0, 2]);
   });
 
@@ -179,9 +180,9 @@ describe('a unary call', () => {
     const whole = withPrefix(new Uint8Array(4 * 1024 * 1024));
     const stream = fixture.request();
     for (let at = 0; at < whole.length; at += 16_384) {
-      fixture.handler.onData(stream, whole.subarray(at, at + 16_384), false);
+      stream.receiver?.receive(whole.subarray(at, at + 16_384), false);
     }
-    fixture.handler.onTrailers(stream);
+    stream.receiver?.receive(new Uint8Array(), true);
     expect(stream.sections).toEqual(okAnswer);
   });
 
@@ -223,7 +224,7 @@ describe('a unary call', () => {
     fixture.advance(7);
     replies[0]?.send(new Uint8Array());
     fixture.advance(5);
-    fixture.handler.onAbort(aborted);
+    aborted.receiver?.abort(ErrorCode.CANCEL);
     replies[1]?.send(new Uint8Array());
     expect(fixture.calls).toEqual([
       ['Echo', 7],
@@ -285,8 +286,8 @@ describe('a request that is no call', () => {
       const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
       const stream = fixture.request(fields);
       expect(stream.sections).toEqual(want);
-      fixture.handler.onData(stream, withPrefix(Uint8Array.of(1)), true);
-      fixture.handler.onAbort(stream);
+      stream.receiver?.receive(withPrefix(Uint8Array.of(1)), true);
+      stream.receiver?.abort(ErrorCode.CANCEL);
       expect([stream.sections, fixture.calls]).toEqual([want, []]);
     });
   }
@@ -324,7 +325,7 @@ describe('callers that have to say who they are', () => {
     const fixture = new PlayedCalls({ unary, gate });
     const refused = fixture.request({ authorization: 'bad' });
     expect(refused.sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not bad'));
-    fixture.handler.onData(refused, withPrefix(Uint8Array.of(1)), true);
+    refused.receiver?.receive(withPrefix(Uint8Array.of(1)), true);
     expect([refused.sections.length, seen]).toEqual([1, []]);
     expect(fixture.request().sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not '));
     expect(fixture.call(Uint8Array.of(1), { authorization: 'good' }).sections).toEqual(okAnswer);
@@ -370,7 +371,7 @@ describe('callers that have to say who they are', () => {
     const unreachable = { get: () => expect.unreachable('the peer is looked at') };
     Object.defineProperties(stream.connection, { peer: unreachable, callerMemo: unreachable });
     fixture.request({ authorization: 'Bearer a.b' }, false, stream);
-    fixture.handler.onData(stream, withPrefix(Uint8Array.of(1)), true);
+    stream.receiver?.receive(withPrefix(Uint8Array.of(1)), true);
     expect(stream.sections).toEqual(okAnswer);
     expect(replies.map(({ caller }) => caller)).toEqual([undefined]);
   });

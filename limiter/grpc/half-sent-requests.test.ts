@@ -26,7 +26,7 @@ async function start(
     random: Math.random,
     shutdownGraceMs: 60_000,
     connectionMemory: options.connectionMemory,
-    onCall: () => {},
+    callsOf: () => ({ record: () => {} }),
     onFault: (_, error) => {
       throw error;
     },

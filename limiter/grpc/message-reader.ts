@@ -178,7 +178,7 @@ export class SingleMessage {
       maxMessageBytes,
       longest,
       call,
-      hold: (bytes) => stream.hold(bytes),
+      hold: (bytes) => stream.connection.hold(stream, bytes),
       onMessage: (message) => this.#keep(message),
     });
   }
@@ -197,7 +197,7 @@ export class SingleMessage {
 
   release(): void {
     this.#reader.release();
-    if (this.#message !== undefined) this.#stream.hold(-bufferedBytes(this.#message));
+    if (this.#message !== undefined) this.#hold(-bufferedBytes(this.#message));
     this.#message = undefined;
   }
 
@@ -207,7 +207,10 @@ export class SingleMessage {
       return;
     }
     this.#message = Uint8Array.from(message);
-    this.#stream.hold(bufferedBytes(this.#message));
+    this.#hold(bufferedBytes(this.#message));
+  }
+  #hold(bytes: number): void {
+    this.#stream.connection.hold(this.#stream, bytes);
   }
 }
 

@@ -29,9 +29,10 @@ import {
 } from './call.ts';
 import { defaultGrpcLimits, type GrpcLimits, withPrefix } from './message-reader.ts';
 import { type DuplexMethod, StreamCall, type StreamMethod } from './stream-call.ts';
-import { Deadlines, UnaryCall, type UnaryMethod } from './unary-call.ts';
+import { Deadlines, type ServedUnaryMethod, UnaryCall, type UnaryMethod } from './unary-call.ts';
 
 export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
+type ServedMethod = ServedUnaryMethod | StreamMethod | DuplexMethod;
 
 const unitMs: Readonly<Record<string, number>> = {
   H: 3_600_000,
@@ -79,7 +80,7 @@ interface RequestHead {
   /** Empty if there is none. */
   authorization: string;
   /** The called method; undefined if it is unknown. */
-  target: GrpcMethod | undefined;
+  target: ServedMethod | undefined;
   /** The answer to a request that is not a valid call; undefined for a valid one. */
   rejection: HeaderFields | undefined;
 }
@@ -167,7 +168,7 @@ export interface GrpcRequestHandlerOptions extends CallObserver {
 const noBytes = new Uint8Array(0);
 
 export class GrpcRequestHandler implements RequestHandler {
-  readonly #methods: ReadonlyMap<string, GrpcMethod>;
+  readonly #methods: ReadonlyMap<string, ServedMethod>;
   readonly #services: ReadonlySet<string>;
   readonly #site: CallSite;
   readonly #tracer: CallTracer | undefined;
@@ -176,7 +177,12 @@ export class GrpcRequestHandler implements RequestHandler {
   constructor(options: GrpcRequestHandlerOptions) {
     const { clock, timers } = options;
     const limits = { ...defaultGrpcLimits, ...options.limits };
-    this.#methods = options.methods;
+    this.#methods = new Map(
+      [...options.methods].map(([path, method]) => [
+        path,
+        method.kind === 'unary' ? { ...method, calls: options.callsOf(method.name) } : method,
+      ]),
+    );
     this.#tracer = options.tracer;
     this.#gate = options.gate;
     this.#services = new Set([...options.methods.keys()].map((path) => partsOf(path)?.service ?? ''));
@@ -192,12 +198,12 @@ export class GrpcRequestHandler implements RequestHandler {
     const known = connection.fieldsMemo as RequestHead | undefined;
     const head = known !== undefined && known.fields === fields ? known : this.#headOf(connection, fields);
     if (head.rejection !== undefined) {
-      stream.sendHeaders(head.rejection, true);
+      connection.sendHeaders(stream, head.rejection, true);
       return;
     }
     const method = head.target!;
     const gate = method.isFree ? undefined : this.#gate;
-    const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
+    const caller = gate?.admit(connection as CallerConnection, head.authorization);
     if (caller?.rejected !== undefined) {
       rejectCaller(stream, method, caller);
       return;
@@ -208,7 +214,7 @@ export class GrpcRequestHandler implements RequestHandler {
       const span = this.#tracer?.begin(head.path, head.fields);
       call = new UnaryCall(stream, method, this.#site, timeoutMs, head.fields, caller, span);
     } else call = new StreamCall(stream, method, this.#site, { timeoutMs, caller, fields });
-    stream.context = call;
+    stream.receiver = call;
     if (endStream) call.receive(noBytes, true);
   }
 
@@ -224,22 +230,6 @@ export class GrpcRequestHandler implements RequestHandler {
     for (const text of fields) characters += text.length;
     connection.fieldsMemo = characters <= maxCachedCharacters ? head : undefined;
     return head;
-  }
-
-  onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void {
-    (stream.context as Call | undefined)?.receive(data, endStream);
-  }
-
-  onTrailers(stream: RequestStream): void {
-    (stream.context as Call | undefined)?.receive(noBytes, true);
-  }
-
-  onAbort(stream: RequestStream): void {
-    (stream.context as Call | undefined)?.abort();
-  }
-
-  onShed(stream: RequestStream): void {
-    (stream.context as Call | undefined)?.shed();
   }
 
   /** Stops the timer. From then on, deadlines have no effect. */
@@ -268,8 +258,9 @@ function rejectCaller(
   { rejected, asOverLimit }: CallerRejection,
 ): void {
   const answer = asOverLimit && method.kind === 'unary' ? method.handler.overLimit?.() : undefined;
-  if (answer === undefined) stream.sendHeaders(trailersOnly(rejected), true);
-  else stream.respond(okHeaders, withPrefix(answer), okTrailers);
+  const { connection } = stream;
+  if (answer === undefined) connection.sendHeaders(stream, trailersOnly(rejected), true);
+  else connection.respond(stream, okHeaders, withPrefix(answer), okTrailers);
 }
 
 function partsOf(path: string): { service: string; method: string } | undefined {

@@ -58,7 +58,7 @@ async function start(
     timers: systemTimers,
     random: Math.random,
     shutdownGraceMs: 5_000,
-    onCall: () => {},
+    callsOf: () => ({ record: () => {} }),
     onFault: () => {},
     ...rest,
   });
@@ -207,7 +207,7 @@ describe('unary calls', () => {
         reply.send(Uint8Array.of(4));
         throw new Error('late');
       },
-      onCall: (method) => calls.push(method),
+      callsOf: (method) => ({ record: () => calls.push(method) }),
     });
     expect(await ask(client, echoPath, Uint8Array.of(1))).toEqual(Buffer.of(4));
     expect(calls).toEqual(['Echo']);
@@ -241,7 +241,7 @@ describe('unary calls', () => {
         if (request[0] === 1) throw new Error('x');
         reply.fail({ code: GrpcCode.UNKNOWN, message: 'x' });
       },
-      onCall: (method, durationMs) => calls.push([method, durationMs]),
+      callsOf: (method) => ({ record: (durationMs) => calls.push([method, durationMs]) }),
     });
     await failure(ask(client, echoPath, Uint8Array.of(1)));
     await failure(ask(client, echoPath, Uint8Array.of(2)));
@@ -414,7 +414,7 @@ describe('listen', () => {
       timers: systemTimers,
       random: Math.random,
       shutdownGraceMs: 0,
-      onCall: () => {},
+      callsOf: () => ({ record: () => {} }),
       onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);
@@ -487,7 +487,7 @@ describe('abandoned calls', () => {
       handler: (_, reply) => {
         replies.push(reply);
       },
-      onCall: (method) => calls.push(method),
+      callsOf: (method) => ({ record: () => calls.push(method) }),
     });
     const call = (options: { deadline?: number }) => {
       const ended = Promise.withResolvers<number>();

@@ -58,8 +58,6 @@ function methodName(path: string): string {
 export interface GrpcServer {
   /** The number of open connections. */
   readonly connections: number;
-  /** The method names without the service. */
-  readonly unaryMethods: readonly string[];
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listen(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   /** Accepts no more calls. Resolves when the last call has ended, or was cut after the grace period. */
@@ -81,7 +79,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     methods,
     clock,
     timers,
-    onCall: options.onCall,
+    callsOf: options.callsOf,
     onFault: options.onFault,
     tracer: options.tracer,
     gate: options.gate,
@@ -97,7 +95,6 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     get connections() {
       return sockets.connections;
     },
-    unaryMethods: [...methods.values()].flatMap(({ kind, name }) => (kind === 'unary' ? [name] : [])),
     listen: (address) => sockets.listen(address),
     shutdown: async () => {
       health.stop();

@@ -61,8 +61,8 @@ describe('a call that is answered with a stream', () => {
   });
 
   it('shows its handler of a reset, once', () => {
-    const { fixture, played, stream, events } = open('');
-    fixture.handler.onAbort(played);
+    const { played, stream, events } = open('');
+    played.receiver?.abort(ErrorCode.CANCEL);
     stream.end();
     stream.onClose(() => events.push('closed already'));
     expect(events).toEqual(['request 0', 'closed', 'closed already']);
@@ -105,9 +105,9 @@ describe('a call with streams both ways', () => {
     });
     const stream = fixture.request({ ':path': '/test.Service/Duplex' });
     const two = Buffer.concat([withPrefix(Uint8Array.of(1)), withPrefix(Uint8Array.of(2))]);
-    fixture.handler.onData(stream, two.subarray(0, 8), false);
+    stream.receiver?.receive(two.subarray(0, 8), false);
     expect(stream.body).toEqual([Buffer.of(0, 0, 0, 0, 1, 1)]);
-    fixture.handler.onData(stream, two.subarray(8), true);
+    stream.receiver?.receive(two.subarray(8), true);
     expect(stream.body).toEqual([Buffer.of(0, 0, 0, 0, 1, 1), Buffer.of(0, 0, 0, 0, 1, 2)]);
     expect(stream.sections).toEqual(okAnswer);
   });
@@ -125,7 +125,7 @@ describe('a call with streams both ways', () => {
     });
     const stream = fixture.request({ ':path': '/test.Service/Duplex' });
     const two = Buffer.concat([withPrefix(Uint8Array.of(1)), withPrefix(Uint8Array.of(2))]);
-    fixture.handler.onData(stream, two, true);
+    stream.receiver?.receive(two, true);
     expect([heard, stream.sections]).toEqual([[1], failed(3, 'no')]);
   });
 
@@ -134,7 +134,7 @@ describe('a call with streams both ways', () => {
       duplex: () => ({ onMessage: () => {}, onEnd: () => expect.fail('ended') }),
     });
     const stream = fixture.request({ ':path': '/test.Service/Duplex' });
-    fixture.handler.onData(stream, Uint8Array.of(0, 0), true);
+    stream.receiver?.receive(Uint8Array.of(0, 0), true);
     expect(stream.sections).toEqual(failed(13, 'unexpected EOF'));
   });
 });

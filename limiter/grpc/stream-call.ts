@@ -89,7 +89,7 @@ function duplexInput(
   const listener = method.handler(answer);
   const reader = new MessageReader({
     maxMessageBytes,
-    hold: (bytes) => stream.hold(bytes),
+    hold: (bytes) => stream.connection.hold(stream, bytes),
     onMessage: (message) => listener.onMessage(message),
   });
   return {
@@ -145,7 +145,7 @@ export class StreamCall implements Call, DuplexStream {
     if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
     stream.answerIsStream = true;
     stream.requestIsStream = method.kind === 'duplex';
-    stream.hold(callBytes);
+    stream.connection.hold(stream, callBytes);
     const source = { stream, maxMessageBytes: site.limits.maxMessageBytes };
     this.#guard(() => {
       this.#input =
@@ -175,12 +175,12 @@ export class StreamCall implements Call, DuplexStream {
     const stream = this.#stream;
     if (stream.queuedBytes > this.#site.limits.maxQueuedBytes) {
       this.#close();
-      stream.reset(ErrorCode.ENHANCE_YOUR_CALM);
+      stream.connection.reset(stream, ErrorCode.ENHANCE_YOUR_CALM);
       return;
     }
-    if (!this.#began) stream.sendHeaders(okHeaders, false);
+    if (!this.#began) stream.connection.sendHeaders(stream, okHeaders, false);
     this.#began = true;
-    stream.sendData(withPrefix(message));
+    stream.connection.sendData(stream, withPrefix(message));
   }
 
   end(status?: GrpcStatus): void {
@@ -189,7 +189,7 @@ export class StreamCall implements Call, DuplexStream {
   }
 
   whenArrived(listener: () => void): boolean {
-    return this.#stream.probe(listener);
+    return this.#stream.connection.probe(this.#stream, listener);
   }
 
   onClose(listener: () => void): void {
@@ -213,8 +213,9 @@ export class StreamCall implements Call, DuplexStream {
   #end(trailers: HeaderFields, wholeAnswer: HeaderFields): void {
     if (this.#over) return;
     this.#close();
-    if (this.#began) this.#stream.sendTrailers(trailers);
-    else this.#stream.sendHeaders(wholeAnswer, true);
+    const { connection } = this.#stream;
+    if (this.#began) connection.sendTrailers(this.#stream, trailers);
+    else connection.sendHeaders(this.#stream, wholeAnswer, true);
   }
 
   #close(): void {

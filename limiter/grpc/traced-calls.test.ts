@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type CallTracer, GrpcCode, type UnaryHandler } from '../../process/grpc/handlers.ts';
 import { PlayedCalls } from '../../test/support/played-calls.ts';
+import { ErrorCode } from '../http2/constants.ts';
 
 let book: string[];
 beforeEach(() => {
@@ -62,15 +63,15 @@ describe('the span of a call', () => {
   it('ends when the caller hangs up, once', () => {
     const played = calls();
     const stream = played.request(fields);
-    played.handler.onAbort(stream);
-    played.handler.onAbort(stream);
+    stream.receiver?.abort(ErrorCode.CANCEL);
+    stream.receiver?.abort(ErrorCode.CANCEL);
     expect(book).toEqual([begun, 'end 1']);
   });
 
   it('ends for a message that is none', () => {
     const played = calls();
     const stream = played.request(fields);
-    played.handler.onData(stream, Uint8Array.of(1), true);
+    stream.receiver?.receive(Uint8Array.of(1), true);
     expect(book).toEqual([begun, 'end 13']);
   });
 

@@ -1,6 +1,7 @@
 /** Unary calls, and the deadlines that end them. */
 import {
   type AdmittedCaller,
+  type CallDurations,
   type CallSpan,
   GrpcCode,
   type GrpcStatus,
@@ -34,6 +35,11 @@ export interface UnaryMethod {
   readonly isFree: boolean;
 }
 
+/** A method with the durations of its calls. */
+export interface ServedUnaryMethod extends UnaryMethod {
+  readonly calls: CallDurations;
+}
+
 /** The prefix of an answer's message, which the stream copies. Messages are never compressed. */
 const prefix = new Uint8Array(prefixBytes);
 
@@ -64,7 +70,7 @@ export class UnaryCall implements Call, UnaryReply {
   readonly caller: AdmittedCaller | undefined;
   readonly fields: HeaderFields;
   readonly #stream: RequestStream;
-  readonly #method: UnaryMethod;
+  readonly #method: ServedUnaryMethod;
   readonly #site: CallSite;
   #state: State = receiving;
   /** Only set if the request arrives in pieces. */
@@ -72,7 +78,7 @@ export class UnaryCall implements Call, UnaryReply {
 
   constructor(
     stream: RequestStream,
-    method: UnaryMethod,
+    method: ServedUnaryMethod,
     site: CallSite,
     timeoutMs: number,
     fields: HeaderFields,
@@ -131,7 +137,7 @@ export class UnaryCall implements Call, UnaryReply {
     prefix[2] = length >>> 16;
     prefix[3] = length >>> 8;
     prefix[4] = length;
-    stream.respond(okHeaders, message, okTrailers, prefix);
+    stream.connection.respond(stream, okHeaders, message, okTrailers, prefix);
   }
 
   fail(status: GrpcStatus): void {
@@ -157,7 +163,7 @@ export class UnaryCall implements Call, UnaryReply {
   #newPieces(): SingleMessage {
     const { maxMessageBytes } = this.#site.limits;
     const pieces = new SingleMessage(this.#stream, maxMessageBytes, this.#method.handler.longest, this);
-    this.#stream.hold(piecesBytes);
+    this.#stream.connection.hold(this.#stream, piecesBytes);
     return pieces;
   }
 
@@ -168,7 +174,7 @@ export class UnaryCall implements Call, UnaryReply {
       return;
     }
     // A call that waits for the store does not hold memory on behalf of its caller.
-    this.#stream.hold(-piecesBytes);
+    this.#stream.connection.hold(this.#stream, -piecesBytes);
     this.#run(message);
     pieces.release();
   }
@@ -191,7 +197,7 @@ export class UnaryCall implements Call, UnaryReply {
   #answerOnly(fields: HeaderFields, end: State): void {
     const stream = this.#stream;
     this.#end(end);
-    stream.sendHeaders(fields, true);
+    stream.connection.sendHeaders(stream, fields, true);
   }
 
   /** Ends the call. Calls that never reached their handler are not counted. */
@@ -200,7 +206,7 @@ export class UnaryCall implements Call, UnaryReply {
     const reached = this.#state === running;
     this.#state = state;
     if (this.deadlineMs !== Number.POSITIVE_INFINITY) deadlines.remove(this);
-    if (reached) observer.onCall(this.#method.name, observer.clock.monotonicMs() - this.#stream.openedMs);
+    if (reached) this.#method.calls.record(observer.clock.monotonicMs() - this.#stream.openedMs);
     else this.#pieces?.release();
   }
 }

@@ -72,16 +72,16 @@ export class ConnectionContext {
   shed(stream: Http2Stream): void {
     // A peer whose streams are ended repeatedly loses its connection.
     this.spendProvocation();
-    if (stream.isOpen) this.handler.onShed?.(stream);
+    if (stream.isOpen) stream.receiver?.shed?.();
     if (stream.state !== StreamState.CLOSED) this.resetStream(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
   }
 
-  /** Closes a stream and notifies its handler, unless the handler has finished with it. */
+  /** Closes a stream and notifies its receiver, unless the response has ended. */
   abort(stream: Http2Stream, code: ErrorCode, how: ClosedBy): void {
     const wasOpen = stream.isOpen;
     stream.isOpen = false;
     this.writer.forget(stream);
-    if (wasOpen) this.handler.onAbort(stream, code);
+    if (wasOpen) stream.receiver?.abort(code);
     this.streams.close(stream, how);
   }
 

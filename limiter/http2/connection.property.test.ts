@@ -16,7 +16,13 @@ import {
   settingsAck,
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields, responseFields, trailerFields } from '../../test/support/http2-peer.ts';
+import {
+  Http2Peer,
+  requestFields,
+  responseFields,
+  trailerFields,
+  writerOf,
+} from '../../test/support/http2-peer.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { clientPreface, Flag, FrameType, Setting } from './constants.ts';
 import { violationReasons } from './violation.ts';
@@ -176,11 +182,11 @@ function anyStep(): fc.Arbitrary<Step> {
 function answers(id: number, length: number): Step {
   return (peer) => {
     const stream = peer.handler.streams.get(id);
-    if (length % 3 === 0) stream?.respond(responseFields, Buffer.alloc(length), trailerFields);
-    else if (length % 3 === 1) stream?.reset(8);
+    if (length % 3 === 0) writerOf(stream).respond(responseFields, Buffer.alloc(length), trailerFields);
+    else if (length % 3 === 1) writerOf(stream).reset(8);
     else {
-      stream?.sendHeaders(responseFields, false);
-      stream?.sendData(Buffer.alloc(length));
+      writerOf(stream).sendHeaders(responseFields, false);
+      writerOf(stream).sendData(Buffer.alloc(length));
     }
     peer.connection.flush();
   };

@@ -8,7 +8,7 @@ import {
   settingsAck,
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
+import { Http2Peer, requestFields, writerOf } from '../../test/support/http2-peer.ts';
 import { clientPreface, Flag, Setting } from './constants.ts';
 import type { RequestStream } from './request-handler.ts';
 
@@ -62,7 +62,7 @@ describe('a connection', () => {
       next();
       peer.handler.silent = true;
       peer.send(peer.call(id));
-      peer.handler.streams.get(id)?.sendHeaders(other, true);
+      writerOf(peer.handler.streams.get(id)).sendHeaders(other, true);
       peer.handler.silent = false;
       expect(peer.frames()).toEqual([`HEADERS ${id} ${other.join(' ')} end`]);
       id += 2;
@@ -75,14 +75,12 @@ describe('a connection', () => {
     peer.handler.silent = true;
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 4]), peer.call(1), peer.call(3));
     const respond = (id: number, lead: string, body: string) =>
-      peer.handler.streams
-        .get(id)
-        ?.respond(
-          [':status', '200', 'content-type', 'application/grpc'],
-          Buffer.from(body),
-          ['grpc-status', '0'],
-          Buffer.from(lead),
-        );
+      writerOf(peer.handler.streams.get(id)).respond(
+        [':status', '200', 'content-type', 'application/grpc'],
+        Buffer.from(body),
+        ['grpc-status', '0'],
+        Buffer.from(lead),
+      );
     respond(1, 'ab', 'cd');
     respond(3, 'ab', 'cde');
     peer.send(windowUpdate(3, 1));
@@ -96,21 +94,21 @@ describe('a connection', () => {
     peer.send(peer.headers(1), peer.headers(3));
     const [stream, other] = [...peer.handler.streams.values()];
     const answered: string[] = [];
-    stream!.sendHeaders([':status', '200'], false);
-    stream!.sendData(Buffer.from('ab'));
-    expect(stream!.probe(() => answered.push('first'))).toBe(true);
-    expect(stream!.probe(() => answered.push('second'))).toBe(true);
+    writerOf(stream).sendHeaders([':status', '200'], false);
+    writerOf(stream).sendData(Buffer.from('ab'));
+    expect(writerOf(stream).probe(() => answered.push('first'))).toBe(true);
+    expect(writerOf(stream).probe(() => answered.push('second'))).toBe(true);
     peer.connection.flush();
     expect(peer.frames().slice(-3)).toEqual(['DATA 1 ab', 'PING p1      ', 'PING p2      ']);
     peer.send(ping('p2      ', Flag.ACK), ping('p2      ', Flag.ACK), ping('p0      ', Flag.ACK));
     expect(answered).toEqual(['second']);
-    for (let n = 1; n < 1_000; n++) expect(other!.probe(() => {})).toBe(true);
-    expect(other!.probe(() => {})).toBe(false);
+    for (let n = 1; n < 1_000; n++) expect(writerOf(other).probe(() => {})).toBe(true);
+    expect(writerOf(other).probe(() => {})).toBe(false);
     peer.send(ping('p1      ', Flag.ACK));
     expect(answered).toEqual(['second', 'first']);
-    stream!.sendData(Buffer.alloc(70_000));
-    expect(stream!.probe(() => {})).toBe(false);
-    expect(other!.probe(() => {})).toBe(true);
+    writerOf(stream).sendData(Buffer.alloc(70_000));
+    expect(writerOf(stream).probe(() => {})).toBe(false);
+    expect(writerOf(other).probe(() => {})).toBe(true);
   });
 
   it('writes all answers of one piece at once', () => {
@@ -128,7 +126,7 @@ describe('a connection', () => {
       data(3, 'x', Flag.END_STREAM),
     );
     for (const stream of peer.handler.streams.values()) {
-      stream.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+      writerOf(stream).respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
     }
     expect(peer.flushes).toBe(1);
     expect(peer.transport.written).toHaveLength(0);
@@ -272,7 +270,7 @@ describe('the end of a connection', () => {
     expect(peer.connection.isClosed).toBe(true);
     expect(peer.closes).toBe(1);
     expect(peer.transport.calls).toEqual([]);
-    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), []);
+    writerOf(peer.handler.streams.get(3)).respond([':status', '200'], Buffer.from('late'), []);
     peer.connection.onDrain();
     peer.connection.tick(1e9);
     expect(peer.frames()).toEqual([]);
@@ -298,7 +296,10 @@ describe('the end of a connection', () => {
     peer.connection.peerEnded();
     expect(peer.handler.seen.at(-1)).toBe('abort 1 CANCEL');
     expect(peer.transport.calls).toEqual([]);
-    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+    writerOf(peer.handler.streams.get(3)).respond([':status', '200'], Buffer.from('late'), [
+      'grpc-status',
+      '0',
+    ]);
     expect(peer.frames()).toHaveLength(3);
     expect(peer.transport.calls).toEqual(['end']);
   });
@@ -309,12 +310,15 @@ describe('the end of a connection', () => {
     peer.send(peer.call(1), peer.call(3));
     const watch = peer.handler.streams.get(1) as RequestStream;
     watch.answerIsStream = true;
-    watch.sendHeaders([':status', '200'], false);
+    writerOf(watch).sendHeaders([':status', '200'], false);
     peer.frames();
     peer.connection.peerEnded();
     expect(peer.handler.seen.at(-1)).toBe('abort 1 CANCEL');
     expect(peer.transport.calls).toEqual([]);
-    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+    writerOf(peer.handler.streams.get(3)).respond([':status', '200'], Buffer.from('late'), [
+      'grpc-status',
+      '0',
+    ]);
     expect(peer.frames()).toHaveLength(3);
     expect(peer.transport.calls).toEqual(['end']);
   });
@@ -331,10 +335,10 @@ describe('the end of a connection', () => {
     peer.handler.silent = true;
     peer.send(peer.call(1), peer.call(3));
     peer.transport.full = true;
-    peer.handler.streams.get(1)?.respond([':status', '200'], Buffer.from('a'), ['grpc-status', '0']);
+    writerOf(peer.handler.streams.get(1)).respond([':status', '200'], Buffer.from('a'), ['grpc-status', '0']);
     peer.connection.flush();
     peer.connection.peerEnded();
-    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('b'), ['grpc-status', '0']);
+    writerOf(peer.handler.streams.get(3)).respond([':status', '200'], Buffer.from('b'), ['grpc-status', '0']);
     expect(peer.frames()).toHaveLength(6);
     expect(peer.transport.calls).toEqual(['end']);
   });

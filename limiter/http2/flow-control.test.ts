@@ -2,7 +2,13 @@
 import { describe, expect, it } from 'vitest';
 
 import { data, paddedData, settings, windowUpdate } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields, responseFields, trailerFields } from '../../test/support/http2-peer.ts';
+import {
+  Http2Peer,
+  requestFields,
+  responseFields,
+  trailerFields,
+  writerOf,
+} from '../../test/support/http2-peer.ts';
 import { Flag, Setting } from './constants.ts';
 
 const { END_STREAM } = Flag;
@@ -26,7 +32,7 @@ describe('what is sent', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 200_000]), peer.headers(1, requestFields, END_STREAM));
-    peer.handler.streams.get(1)?.respond(responseFields, Buffer.alloc(65_535 - 2), trailerFields);
+    writerOf(peer.handler.streams.get(1)).respond(responseFields, Buffer.alloc(65_535 - 2), trailerFields);
     expect(peer.frames()).toHaveLength(7);
     peer.handler.silent = false;
     peer.send(peer.call(3, 'abcd'), peer.call(5, 'efgh'));
@@ -75,7 +81,7 @@ describe('what is sent', () => {
     peer.handler.silent = true;
     peer.send(peer.headers(5, requestFields, END_STREAM));
     const stream = peer.handler.streams.get(5);
-    stream?.respond(responseFields, Buffer.alloc(40_000), trailerFields);
+    writerOf(stream).respond(responseFields, Buffer.alloc(40_000), trailerFields);
     expect(peer.frames()).toEqual([head(5), 'DATA 5 16384', 'DATA 5 16384', 'DATA 5 7232', tail(5)]);
   });
 
@@ -84,10 +90,10 @@ describe('what is sent', () => {
     peer.handler.silent = true;
     peer.send(peer.headers(1, requestFields, END_STREAM));
     const stream = peer.handler.streams.get(1);
-    stream?.sendHeaders([':status', '200'], false);
-    stream?.sendData(Buffer.from('one'));
-    stream?.sendData(Buffer.from('two'));
-    stream?.sendTrailers(['x', '~'.repeat(40_000)]);
+    writerOf(stream).sendHeaders([':status', '200'], false);
+    writerOf(stream).sendData(Buffer.from('one'));
+    writerOf(stream).sendData(Buffer.from('two'));
+    writerOf(stream).sendTrailers(['x', '~'.repeat(40_000)]);
     expect(stream?.isOpen).toBe(false);
     expect(peer.frames()).toEqual([
       'HEADERS 1 :status 200',
@@ -104,9 +110,9 @@ describe('what is sent', () => {
     peer.handler.silent = true;
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), peer.headers(1, requestFields, END_STREAM));
     const stream = peer.handler.streams.get(1);
-    stream?.sendHeaders(responseFields, false);
-    stream?.sendData(Buffer.from('hello'));
-    stream?.reset(8);
+    writerOf(stream).sendHeaders(responseFields, false);
+    writerOf(stream).sendData(Buffer.from('hello'));
+    writerOf(stream).reset(8);
     expect(peer.frames()).toEqual(['SETTINGS ACK', head(1), 'RST_STREAM 1 CANCEL']);
     expect(peer.connection.openStreams).toBe(0);
     peer.send(windowUpdate(0, 100));
@@ -118,7 +124,7 @@ describe('what is sent', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(peer.headers(1));
-    peer.handler.streams.get(1)?.sendHeaders([':status', '200', 'grpc-status', '12'], true);
+    writerOf(peer.handler.streams.get(1)).sendHeaders([':status', '200', 'grpc-status', '12'], true);
     peer.send(data(1, 'ignored'), data(1, 'too', END_STREAM));
     expect(peer.frames()).toEqual(['HEADERS 1 :status 200 grpc-status 12 end', 'RST_STREAM 1 NO_ERROR']);
     expect(peer.handler.seen).toEqual(['request 1 /a.B/C']);
@@ -172,7 +178,7 @@ describe('what is received', () => {
     const peer = Http2Peer.opened({ limits });
     peer.handler.silent = true;
     peer.send(peer.headers(1));
-    peer.handler.streams.get(1)?.reset(8);
+    writerOf(peer.handler.streams.get(1)).reset(8);
     peer.send(data(1, piece), data(1, piece), data(1, piece), data(1, piece));
     expect(peer.frames()).toEqual(['RST_STREAM 1 CANCEL', 'WINDOW_UPDATE 0 64000']);
   });

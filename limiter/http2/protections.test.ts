@@ -11,7 +11,13 @@ import {
   uint32,
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields, responseFields, trailerFields } from '../../test/support/http2-peer.ts';
+import {
+  Http2Peer,
+  requestFields,
+  responseFields,
+  trailerFields,
+  writerOf,
+} from '../../test/support/http2-peer.ts';
 import { clientPreface, ErrorCode, Flag, FrameType, Setting } from './constants.ts';
 import type { Http2Limits } from './limits.ts';
 import type { RequestStream } from './request-handler.ts';
@@ -82,7 +88,7 @@ describe('floods of control frames', () => {
   it('of frames on streams that are over end the connection', () => {
     const peer = silentPeer(limits);
     peer.send(peer.headers(1));
-    peer.handler.streams.get(1)?.reset(ErrorCode.CANCEL);
+    writerOf(peer.handler.streams.get(1)).reset(ErrorCode.CANCEL);
     for (let i = 0; i < 20; i++) peer.send(i % 2 === 0 ? data(1, 'x') : resetStream(1, 0));
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'control_flood');
   });
@@ -105,7 +111,7 @@ describe('floods of control frames', () => {
     const peer = silentPeer(limits);
     for (let id = 1; id < 40; id += 2) {
       peer.send(peer.headers(id, requestFields, END_STREAM), ping(), ping());
-      peer.handler.streams.get(id)?.sendHeaders([':status', '200', 'grpc-status', '12'], true);
+      writerOf(peer.handler.streams.get(id)).sendHeaders([':status', '200', 'grpc-status', '12'], true);
     }
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'control_flood');
   });
@@ -254,7 +260,7 @@ describe('streams', () => {
     const peer = silentPeer({ maxConcurrentStreams: 2 });
     for (const id of [1, 3, 5]) peer.send(peer.headers(id, requestFields, END_STREAM));
     expect(peer.frames()).toEqual(['RST_STREAM 5 REFUSED_STREAM']);
-    peer.handler.streams.get(1)?.respond(responseFields, Buffer.from('x'), trailerFields);
+    writerOf(peer.handler.streams.get(1)).respond(responseFields, Buffer.from('x'), trailerFields);
     peer.send(peer.headers(7, requestFields, END_STREAM));
     expect(peer.handler.seen.at(-1)).toBe('request 7 /a.B/C end');
   });
@@ -285,7 +291,7 @@ describe('streams', () => {
     const peer = silentPeer({ maxConcurrentStreams: 500, controlFrames, provokedResets });
     const ids = Array.from({ length: 500 }, (_, index) => 2 * index + 1);
     for (const id of ids) peer.send(peer.headers(id));
-    for (const id of ids) peer.handler.streams.get(id)?.sendHeaders(['grpc-status', '4'], true);
+    for (const id of ids) writerOf(peer.handler.streams.get(id)).sendHeaders(['grpc-status', '4'], true);
     for (const id of ids) {
       peer.send(id % 4 === 1 ? data(id, 'late', END_STREAM) : peer.headers(id, ['x-late', '1'], END_STREAM));
     }
@@ -299,7 +305,7 @@ describe('streams', () => {
     const ids = Array.from({ length: 1000 }, (_, index) => 2 * index + 1);
     for (const id of ids) peer.send(peer.headers(id, requestFields, END_STREAM));
     for (const id of ids)
-      peer.handler.streams.get(id)?.respond(responseFields, Buffer.from('x'), trailerFields);
+      writerOf(peer.handler.streams.get(id)).respond(responseFields, Buffer.from('x'), trailerFields);
     expect(peer.frames()).toHaveLength(3000);
     expect(peer.connection.openStreams).toBe(0);
   });
@@ -355,7 +361,7 @@ describe('a peer that does not read', () => {
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 1 << 20]), windowUpdate(0, 1 << 20), peer.call(1));
     peer.frames();
     peer.transport.full = true;
-    peer.handler.streams.get(1)?.respond(responseFields, Buffer.alloc(300_000), trailerFields);
+    writerOf(peer.handler.streams.get(1)).respond(responseFields, Buffer.alloc(300_000), trailerFields);
     peer.connection.flush();
     for (let pieces = 1; pieces <= 4; pieces++) {
       expect(peer.transport.written.map((piece) => piece.length)).toEqual(Array(pieces).fill(65_536));
@@ -408,7 +414,7 @@ describe('a peer that does not read', () => {
   it('loses it at once when too much waits for windows', () => {
     const peer = silentPeer({ ...limits });
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), peer.headers(1, requestFields, END_STREAM));
-    peer.handler.streams.get(1)?.respond(responseFields, Buffer.alloc(5001), trailerFields);
+    writerOf(peer.handler.streams.get(1)).respond(responseFields, Buffer.alloc(5001), trailerFields);
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'slow_reader');
   });
 });

@@ -1,6 +1,6 @@
 /** RFC 9113, sections 8.2 and 8.3. */
 import { describe, expect, it } from 'vitest';
-import { malformed, noLength, RequestFields, trailersAreWellFormed } from './request-reader.ts';
+import { malformed, noLength, RequestFields, trailersAreWellFormed } from './request-fields.ts';
 
 const good = [':method', 'POST', ':scheme', 'http', ':path', '/a', ':authority', 'b'];
 const without = (name: string) => good.filter((_, at) => good[at - (at % 2)] !== name);

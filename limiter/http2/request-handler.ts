@@ -12,27 +12,32 @@ export type HeaderFields = readonly string[];
 
 /** Handles every request of every connection that it serves. It must not throw: an error ends the connection. */
 export interface RequestHandler {
-  /** Called when a request's header section is complete. With `endStream` the request has no body. */
+  /**
+   * Called when a request's header section is complete. With `endStream` the request has no body. Without it, the handler sets the
+   * receiver of the rest, unless it has answered.
+   */
   onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void;
-  /**
-   * Called for a piece of the body. The bytes are only valid until it returns. Their flow control credit returns to the peer
-   * automatically.
-   */
-  onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void;
-  /** Called for trailers, which end the request. */
-  onTrailers(stream: RequestStream, fields: HeaderFields): void;
-  /** Called when the peer reset the stream, or the connection was lost, before the response ended. Nothing can be sent any more. */
-  onAbort(stream: RequestStream, code: ErrorCode): void;
-  /**
-   * Called when connections must hold less memory and this request has waited longest for its peer. The handler should answer the request
-   * with an error now. A stream that is still open afterward is reset.
-   */
-  onShed?(stream: RequestStream): void;
 }
 
-/** Data that all requests of a connection share. Only the layers around HTTP/2 interpret these fields. */
+/** Receives the rest of a request. It must not throw. */
+export interface RequestReceiver {
+  /**
+   * Called for a piece of the body. The bytes are only valid until it returns. Their flow control credit returns to the peer
+   * automatically. With `endStream` the request is complete; if trailers end it, the piece is empty.
+   */
+  receive(data: Uint8Array, endStream: boolean): void;
+  /** Called when the peer reset the stream, or the connection was lost, before the response ended. Nothing can be sent any more. */
+  abort(code: ErrorCode): void;
+  /**
+   * Called when connections must hold less memory and this request has waited longest for its peer. The receiver should answer the
+   * request with an error now. A stream that is still open afterward is reset.
+   */
+  shed?(): void;
+}
+
+/** Data that all requests of a connection share, and their responses. Calls after the end of a stream have no effect. */
 export interface RequestConnection {
-  /** The peer, as given by the owner of the connection. */
+  /** The peer, as given by the owner of the connection. Only the layers around HTTP/2 interpret it, and the following fields. */
   readonly peer: unknown;
   /** The handler's data about the caller. The handler sets it. */
   callerMemo: unknown;
@@ -41,18 +46,40 @@ export interface RequestConnection {
    * it.
    */
   fieldsMemo: unknown;
+  /**
+   * Sends a whole response at once, which is the fast path: fields, one piece of body, trailers. The body begins with `lead`, which is
+   * empty by default. Both are copied or written before this returns.
+   */
+  respond(
+    stream: RequestStream,
+    fields: HeaderFields,
+    body: Uint8Array,
+    trailers: HeaderFields,
+    lead?: Uint8Array,
+  ): void;
+  /** Sends the response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
+  sendHeaders(stream: RequestStream, fields: HeaderFields, endStream: boolean): void;
+  /** Sends a piece of the body, as far as the peer's windows allow. The rest waits. */
+  sendData(stream: RequestStream, body: Uint8Array): void;
+  /** Ends the response after its body. */
+  sendTrailers(stream: RequestStream, fields: HeaderFields): void;
+  reset(stream: RequestStream, code: ErrorCode): void;
+  /** Notes that the handler holds this number of bytes more for a request until its peer acts. Negative: fewer bytes. */
+  hold(stream: RequestStream, bytes: number): void;
+  /** Sends a PING after the body, and calls back when the peer answers it. Returns false if the body or too many PINGs wait. */
+  probe(stream: RequestStream, onAnswer: () => void): boolean;
 }
 
-/** A request and its response. Calls after the end of the stream have no effect. */
+/** A request and its response. */
 export interface RequestStream {
   readonly id: number;
   /** The time at which its header section arrived, on the clock of the connection's owner. */
   readonly openedMs: number;
-  /** The handler's data about this request. The handler sets it. */
-  context: unknown;
+  /** The handler sets it. */
+  receiver: RequestReceiver | undefined;
   /** False after the response ended or the stream was aborted. */
   readonly isOpen: boolean;
-  /** The same object for all requests of a connection. */
+  /** Its connection, which sends the response. */
   readonly connection: RequestConnection;
   /** The handler sets it before the first byte of a body, if the peer may continue the request for any time. */
   requestIsStream: boolean;
@@ -60,22 +87,6 @@ export interface RequestStream {
   answerIsStream: boolean;
   /** Body bytes that wait for the peer's window. */
   readonly queuedBytes: number;
-  /** Notes that the handler holds this number of bytes more for this request until its peer acts. Negative: fewer bytes. */
-  hold(bytes: number): void;
-  /**
-   * Sends a whole response at once, which is the fast path: fields, one piece of body, trailers. The body begins with `lead`, which is
-   * empty by default. Both are copied or written before this returns.
-   */
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead?: Uint8Array): void;
-  /** Sends the response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
-  sendHeaders(fields: HeaderFields, endStream: boolean): void;
-  /** Sends a piece of the body, as far as the peer's windows allow. The rest waits. */
-  sendData(body: Uint8Array): void;
-  /** Ends the response after its body. */
-  sendTrailers(fields: HeaderFields): void;
-  reset(code: ErrorCode): void;
-  /** Sends a PING after the body, and calls back when the peer answers it. Returns false if the body or too many PINGs wait. */
-  probe(onAnswer: () => void): boolean;
 }
 
 /** The output of a connection: a socket, or a test. */

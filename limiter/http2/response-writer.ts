@@ -10,15 +10,8 @@ import {
   largest31,
 } from './constants.ts';
 import { type OutputBuffer, writeFrameHeader, writePing, writeResetStream } from './frame-writer.ts';
-import type { HeaderFields } from './request-handler.ts';
-import {
-  ClosedBy,
-  type Http2Stream,
-  SendQueue,
-  StreamState,
-  type StreamTable,
-  type StreamWriter,
-} from './stream-table.ts';
+import type { HeaderFields, RequestConnection } from './request-handler.ts';
+import { ClosedBy, type Http2Stream, SendQueue, StreamState, type StreamTable } from './stream-table.ts';
 
 /**
  * The header sections of the last response, which the next one usually repeats, and their bytes. The bytes are valid until the table
@@ -47,7 +40,7 @@ const maxKnownBytes = 64;
  * waits with its stream. WINDOW_UPDATE and SETTINGS release it, starting with the stream that has waited longest. Frames are never
  * larger than 16,384 bytes, which every peer must accept (RFC 9113, section 4.2).
  */
-export class ResponseWriter implements StreamWriter {
+export class ResponseWriter implements RequestConnection {
   readonly peer: unknown;
   callerMemo: unknown = undefined;
   fieldsMemo: unknown = undefined;
@@ -84,14 +77,14 @@ export class ResponseWriter implements StreamWriter {
     this.#onWritten = options.onWritten;
   }
 
-  /** Implements `RequestStream.respond`. */
   respond(
     stream: Http2Stream,
     fields: HeaderFields,
     body: Uint8Array,
     trailers: HeaderFields,
-    lead: Uint8Array,
+    lead: Uint8Array = noBytes,
   ): void {
+    if (!stream.isOpen) return;
     const leadBytes = lead.length;
     const length = leadBytes + body.length;
     const known = this.#known;
@@ -143,6 +136,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void {
+    if (!stream.isOpen) return;
     this.#writeBlock(stream.id, fields, endStream ? Flag.END_STREAM : 0);
     if (endStream) {
       stream.isOpen = false;
@@ -152,6 +146,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   sendData(stream: Http2Stream, body: Uint8Array): void {
+    if (!stream.isOpen) return;
     let at = 0;
     if (stream.queue === undefined) {
       const allowed = Math.min(body.length, stream.sendWindow, this.#connectionWindow);
@@ -165,6 +160,7 @@ export class ResponseWriter implements StreamWriter {
   }
 
   sendTrailers(stream: Http2Stream, fields: HeaderFields): void {
+    if (!stream.isOpen) return;
     stream.isOpen = false;
     if (stream.queue !== undefined) stream.queue.trailers = fields;
     else this.#writeTrailers(stream, fields);
@@ -172,19 +168,21 @@ export class ResponseWriter implements StreamWriter {
   }
 
   hold(stream: Http2Stream, bytes: number): void {
+    if (stream.state === StreamState.CLOSED) return;
     stream.bufferedBytes += bytes;
     this.#streams.handlerBytes += bytes;
   }
 
   reset(stream: Http2Stream, code: ErrorCode): void {
+    if (!stream.isOpen) return;
     writeResetStream(this.#output, stream.id, code);
     this.forget(stream);
     this.#streams.close(stream, ClosedBy.SERVER_RESET);
     this.#onWritten();
   }
 
-  /** Sends a PING after everything that was written before. */
-  probe(onAnswer: () => void): boolean {
+  probe(stream: Http2Stream, onAnswer: () => void): boolean {
+    if (!stream.isOpen || stream.queue !== undefined) return false;
     this.#probes ??= new Map();
     if (this.#probes.size >= maxProbes) return false;
     this.#probeCount = (this.#probeCount + 1) % 1e7;

@@ -12,7 +12,7 @@ import {
   uint32,
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
+import { Http2Peer, requestFields, writerOf } from '../../test/support/http2-peer.ts';
 import { ErrorCode, Flag, FrameType, Setting } from './constants.ts';
 
 const { END_STREAM, END_HEADERS, PADDED, PRIORITY } = Flag;
@@ -318,7 +318,7 @@ describe('RST_STREAM, RFC 9113, section 6.4', () => {
     peer.send(header(peer, 1), resetStream(1, ErrorCode.CANCEL));
     expect(peer.handler.seen).toEqual(['request 1 /a.B/C end', 'abort 1 CANCEL']);
     expect(peer.handler.streams.get(1)?.isOpen).toBe(false);
-    peer.handler.streams.get(1)?.respond([':status', '200'], Buffer.from('late'), []);
+    writerOf(peer.handler.streams.get(1)).respond([':status', '200'], Buffer.from('late'), []);
     expect(peer.frames()).toEqual([]);
   });
 });

@@ -1,23 +1,5 @@
 /** The streams of one connection: the open streams, and those that closed last (RFC 9113, section 5.1). */
-import type { ErrorCode } from './constants.ts';
-import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
-
-/** Writes the answers of a connection's streams. */
-export interface StreamWriter extends RequestConnection {
-  respond(
-    stream: Http2Stream,
-    fields: HeaderFields,
-    body: Uint8Array,
-    trailers: HeaderFields,
-    lead: Uint8Array,
-  ): void;
-  sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
-  sendData(stream: Http2Stream, body: Uint8Array): void;
-  sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
-  hold(stream: Http2Stream, bytes: number): void;
-  reset(stream: Http2Stream, code: ErrorCode): void;
-  probe(onAnswer: () => void): boolean;
-}
+import type { HeaderFields, RequestConnection, RequestReceiver, RequestStream } from './request-handler.ts';
 
 /** The body of a stream that waits for the peer's windows, and the trailers after it. */
 export class SendQueue {
@@ -69,12 +51,10 @@ export class SendQueue {
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 
-const noBytes = new Uint8Array(0);
-
 /** Fields that `RequestStream` does not have are for the connection. */
 export class Http2Stream implements RequestStream {
   readonly id: number;
-  context: unknown = undefined;
+  receiver: RequestReceiver | undefined = undefined;
   state: StreamState;
   /** True until the handler has passed its last piece, which may still wait in the queue, or the stream is closed. */
   isOpen = true;
@@ -91,17 +71,17 @@ export class Http2Stream implements RequestStream {
   queue: SendQueue | undefined = undefined;
   requestIsStream = false;
   answerIsStream = false;
-  readonly connection: StreamWriter;
+  readonly connection: RequestConnection;
 
   constructor(
-    writer: StreamWriter,
+    connection: RequestConnection,
     id: number,
     state: StreamState,
     sendWindow: number,
     contentLength: number,
     openedMs: number,
   ) {
-    this.connection = writer;
+    this.connection = connection;
     this.id = id;
     this.state = state;
     this.sendWindow = sendWindow;
@@ -121,34 +101,6 @@ export class Http2Stream implements RequestStream {
 
   get queuedBytes(): number {
     return this.queue === undefined ? 0 : this.queue.bytes;
-  }
-
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead: Uint8Array = noBytes): void {
-    if (this.isOpen) this.connection.respond(this, fields, body, trailers, lead);
-  }
-
-  sendHeaders(fields: HeaderFields, endStream: boolean): void {
-    if (this.isOpen) this.connection.sendHeaders(this, fields, endStream);
-  }
-
-  sendData(body: Uint8Array): void {
-    if (this.isOpen) this.connection.sendData(this, body);
-  }
-
-  sendTrailers(fields: HeaderFields): void {
-    if (this.isOpen) this.connection.sendTrailers(this, fields);
-  }
-
-  hold(bytes: number): void {
-    if (this.state !== StreamState.CLOSED) this.connection.hold(this, bytes);
-  }
-
-  reset(code: ErrorCode): void {
-    if (this.isOpen) this.connection.reset(this, code);
-  }
-
-  probe(onAnswer: () => void): boolean {
-    return this.isOpen && this.queue === undefined && this.connection.probe(onAnswer);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { data, frame, ping, settings } from '../../test/support/http2-frame-script.ts';
-import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
+import { Http2Peer, requestFields, writerOf } from '../../test/support/http2-peer.ts';
 import { Flag, FrameType, Setting } from './constants.ts';
 import { type Http2Limits, openStreamBytes, waitingAnswerBytes } from './limits.ts';
 import type { RequestStream } from './request-handler.ts';
@@ -130,12 +130,12 @@ describe('what a connection holds', () => {
       seen.push(peer.bufferedBytes);
     };
     send(peer.headers(1));
-    peer.handler.streams.get(1)?.hold(500);
+    writerOf(peer.handler.streams.get(1)).hold(500);
     send(peer.headers(3));
     send(frame(FrameType.DATA, 0, 3, Buffer.alloc(300)).subarray(0, 100));
     send(Buffer.alloc(209));
     send(data(1, '', END_STREAM));
-    peer.handler.streams.get(1)?.hold(-500);
+    writerOf(peer.handler.streams.get(1)).hold(-500);
     send(data(3, '', END_STREAM));
     const [one, two] = [openStreamBytes, 2 * openStreamBytes + 500];
     expect(seen).toEqual([one, two, two + 309, two, one + 500, 0]);

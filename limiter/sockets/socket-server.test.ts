@@ -5,6 +5,7 @@ import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { eventually } from '../../test/support/eventually.ts';
+import { writerOf } from '../../test/support/http2-peer.ts';
 import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
 import {
@@ -20,11 +21,12 @@ class WaitingHandler implements RequestHandler {
 
   onRequest(stream: RequestStream): void {
     this.streams.push(stream);
-  }
-  onData(): void {}
-  onTrailers(): void {}
-  onAbort(): void {
-    this.aborted += 1;
+    stream.receiver = {
+      receive: () => {},
+      abort: () => {
+        this.aborted += 1;
+      },
+    };
   }
 }
 
@@ -135,7 +137,7 @@ describe('Http2SocketServer', () => {
     const client = await withRequests(world, 20);
     await eventually(() => expect(client.chunks.length).toBeGreaterThan(0));
     client.chunks.length = 0;
-    for (const stream of world.handler.streams) stream.respond(ok, Buffer.of(1), trailers);
+    for (const stream of world.handler.streams) writerOf(stream).respond(ok, Buffer.of(1), trailers);
     await eventually(() =>
       expect(client.frameTypes).toEqual(Array.from({ length: 20 }, () => [headers, data, headers]).flat()),
     );
@@ -148,7 +150,7 @@ describe('Http2SocketServer', () => {
     first.socket.resetAndDestroy();
     await eventually(() => expect(world.handler.aborted).toBe(3));
     expect(world.server.connections).toBe(1);
-    for (const stream of world.handler.streams) stream.respond(ok, Buffer.of(1), trailers);
+    for (const stream of world.handler.streams) writerOf(stream).respond(ok, Buffer.of(1), trailers);
     await eventually(() => expect(second.frameTypes.slice(-3)).toEqual([headers, data, headers]));
     expect(world.refusals).toEqual([]);
   });
@@ -158,7 +160,7 @@ describe('Http2SocketServer', () => {
     const client = await withRequests(world, 1, { allowHalfOpen: true });
     client.socket.end();
     await new Promise((resolve) => setImmediate(resolve));
-    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    writerOf(world.handler.streams[0]).respond(ok, Buffer.of(1), trailers);
     await eventually(() => expect(client.isClosed).toBe(true));
     expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]);
     expect(world.server.connections).toBe(0);
@@ -169,7 +171,7 @@ describe('Http2SocketServer', () => {
     const client = await withRequests(world, 1, { allowHalfOpen: true });
     const watch = world.handler.streams[0] as RequestStream;
     watch.answerIsStream = true;
-    watch.sendHeaders(ok, false);
+    writerOf(watch).sendHeaders(ok, false);
     client.socket.end();
     await eventually(() => expect(world.handler.aborted).toBe(1));
     await eventually(() => expect(client.isClosed).toBe(true));
@@ -186,7 +188,7 @@ describe('Http2SocketServer', () => {
     const peer = `127.0.0.1:${client.socket.localPort}`;
     const problem = 'it did not complete a request in time';
     expect(world.refused).toEqual([{ reason: 'unfinished_request', peer, problem }]);
-    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    writerOf(world.handler.streams[0]).respond(ok, Buffer.of(1), trailers);
     await eventually(() => expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]));
   });
 
@@ -234,8 +236,8 @@ describe('Http2SocketServer', () => {
     const window = (id: number): Buffer => Buffer.from([0, 0, 4, 8, 0, 0, 0, 0, id, 0x7f, 0, 0, 0]);
     client.write(window(0), window(1));
     client.socket.pause();
-    world.handler.streams[0]?.sendHeaders(ok, false);
-    const filling = setInterval(() => world.handler.streams[0]?.sendData(Buffer.alloc(262_144)), 5);
+    writerOf(world.handler.streams[0]).sendHeaders(ok, false);
+    const filling = setInterval(() => writerOf(world.handler.streams[0]).sendData(Buffer.alloc(262_144)), 5);
     onTestFinished(() => clearInterval(filling));
     await eventually(() => expect(world.refusals).toEqual(['slow_reader']));
     await eventually(() => expect(world.server.connections).toBe(0));
@@ -267,7 +269,7 @@ describe('Http2SocketServer', () => {
     await eventually(() => expect(client.frameTypes).toContain(goAway));
     const late = new RawClient(world.port);
     await eventually(() => expect(late.isClosed).toBe(true));
-    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    writerOf(world.handler.streams[0]).respond(ok, Buffer.of(1), trailers);
     await closed;
     await eventually(() => expect([client.isClosed, idle.isClosed]).toEqual([true, true]));
     expect(client.frameTypes).toContain(data);

@@ -8,13 +8,11 @@ import {
 } from '../../process/log/logger.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
-import { StatsRegistry, type Timer } from '../stats/registry/stats-registry.ts';
+import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { WorkerMessage } from './messages.ts';
 
 /** A worker that crashes loses at most what it counted in this time. */
 const postIntervalMs = 1_000;
-/** The most durations that are posted together: 64 KiB. */
-const durationsPerPost = 4_096;
 
 interface PostedStatisticsOptions {
   post(news: WorkerMessage): void;
@@ -39,8 +37,6 @@ export class PostedStatistics {
   #reused: number[] = [];
   #left: number[] = [];
   #postedSlots = 0;
-  #pairs = new Float64Array(2 * durationsPerPost);
-  #pairWords = 0;
   #postedTimers = 0;
 
   constructor({
@@ -61,7 +57,7 @@ export class PostedStatistics {
       },
     });
     this.registry.onLeave((first) => this.#left.push(first));
-    if (durations) this.registry.onTimer((timer, value) => this.#record(timer, value));
+    if (durations) this.registry.onDurations((pairs) => this.#postDurations(pairs));
     this.#callOffs = [
       timers.every(postIntervalMs, () => this.#postNew()),
       timers.every(idlePeriodMs, () => this.registry.nextPeriod()),
@@ -87,7 +83,7 @@ export class PostedStatistics {
       this.#postedSlots = registry.slotCount;
     }
     this.#postChanges();
-    this.#postDurations();
+    registry.passDurations();
   }
 
   /**
@@ -105,18 +101,10 @@ export class PostedStatistics {
     this.#left = [];
   }
 
-  #record(timer: Timer, value: number): void {
-    this.#pairs[this.#pairWords++] = timer.index;
-    this.#pairs[this.#pairWords++] = value;
-    if (this.#pairWords === this.#pairs.length) this.#postDurations();
-  }
-
-  #postDurations(): void {
-    if (this.#pairWords === 0) return;
+  #postDurations(pairs: Float64Array): void {
     const names = this.registry.timerNames(this.#postedTimers);
     this.#postedTimers += names.length;
-    this.#post({ is: 'durations', names, pairs: this.#pairs.slice(0, this.#pairWords) });
-    this.#pairWords = 0;
+    this.#post({ is: 'durations', names, pairs: pairs.slice() });
   }
 }
 

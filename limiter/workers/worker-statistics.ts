@@ -64,6 +64,7 @@ export class WorkerStatistics {
   record(names: readonly string[], pairs: Float64Array): void {
     for (const name of names) this.#timers.push(this.#registry.timer(name));
     for (let at = 0; at < pairs.length; at += 2) this.#timers[pairs[at]!]!.record(pairs[at + 1]!);
+    this.#registry.passDurations();
   }
 
   merge(): void {

@@ -1,14 +1,19 @@
 import type { Peer } from '../net/peer.ts';
 import type { Clock } from '../time/clock.ts';
 
+/** Records the durations of calls. */
+export interface CallDurations {
+  record(durationMs: number): void;
+}
+
 /** Receives events of calls; `method` is the name without the service. */
 export interface CallObserver {
   clock: Clock;
   /**
-   * Called after every unary call that reached its handler, including failed ones. Others (unknown method, message too long) are not
-   * counted.
+   * Called once for each unary method. Gets the durations of calls that reached their handler, including failed ones. Others (unknown
+   * method, message too long) are not counted.
    */
-  onCall(method: string, durationMs: number): void;
+  callsOf(method: string): CallDurations;
   /** Called when a handler threw. */
   onFault(method: string, error: unknown): void;
 }

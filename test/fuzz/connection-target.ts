@@ -35,20 +35,19 @@ class Answers implements RequestHandler {
     this.requests++;
     this.#must(!this.open.has(stream), `stream ${stream.id} begins twice`);
     this.open.add(stream);
+    stream.receiver = {
+      receive: (_, isLast) => this.#receive(stream, isLast),
+      abort: () => this.#abort(stream),
+    };
     if (endStream || stream.id % 7 === 0) this.#answer(stream);
   }
 
-  onData(stream: RequestStream, _data: Uint8Array, endStream: boolean): void {
-    this.#must(this.open.has(stream), `DATA of stream ${stream.id}, which is over`);
+  #receive(stream: RequestStream, endStream: boolean): void {
+    this.#must(this.open.has(stream), `DATA or trailers of stream ${stream.id}, which is over`);
     if (endStream) this.#answer(stream);
   }
 
-  onTrailers(stream: RequestStream): void {
-    this.#must(this.open.has(stream), `trailers of stream ${stream.id}, which is over`);
-    this.#answer(stream);
-  }
-
-  onAbort(stream: RequestStream): void {
+  #abort(stream: RequestStream): void {
     this.#must(this.open.delete(stream), `stream ${stream.id} is aborted, but is over`);
     this.aborts++;
   }
@@ -65,10 +64,11 @@ class Answers implements RequestHandler {
 
   #respond(stream: RequestStream): void {
     this.open.delete(stream);
-    stream.respond(headers, body.subarray(0, 20), trailers);
+    stream.connection.respond(stream, headers, body.subarray(0, 20), trailers);
   }
 
   #answer(stream: RequestStream): void {
+    const { connection } = stream;
     const way = (stream.id >> 1) % 5;
     if (way === 0) return;
     if (way === 1) {
@@ -76,15 +76,15 @@ class Answers implements RequestHandler {
       return;
     }
     if (way === 2) {
-      stream.sendHeaders(headers, false);
-      stream.sendData(body);
+      connection.sendHeaders(stream, headers, false);
+      connection.sendData(stream, body);
       // To queue so much may end the connection, and with it this stream.
-      if (this.open.delete(stream)) stream.sendTrailers(trailers);
+      if (this.open.delete(stream)) connection.sendTrailers(stream, trailers);
       return;
     }
     this.open.delete(stream);
-    if (way === 3) stream.sendHeaders([...headers, 'grpc-status', '12'], true);
-    else stream.reset(0x8);
+    if (way === 3) connection.sendHeaders(stream, [...headers, 'grpc-status', '12'], true);
+    else connection.reset(stream, 0x8);
   }
 }
 

@@ -36,9 +36,6 @@ describeWithServer('a caller over TLS that only ended its own side', opensslProg
     const server = new Http2SocketServer({
       handler: {
         onRequest: (stream) => streams.push(stream),
-        onData: () => {},
-        onTrailers: () => {},
-        onAbort: () => {},
       },
       limits: defaultHttp2Limits,
       maxConnections: 10,
@@ -66,7 +63,10 @@ describeWithServer('a caller over TLS that only ended its own side', opensslProg
     await eventually(() => expect(streams).toHaveLength(1));
     // The caller's end is seen before the answer, or no later than it.
     await new Promise((resolve) => setTimeout(resolve, 50));
-    streams[0]?.respond([':status', '200'], Buffer.from('the answer'), ['grpc-status', '0']);
+    streams[0]?.connection.respond(streams[0], [':status', '200'], Buffer.from('the answer'), [
+      'grpc-status',
+      '0',
+    ]);
     await eventually(() => expect(isClosed).toBe(true));
     expect(Buffer.concat(received).toString('latin1')).toContain('the answer');
     expect(server.connections).toBe(0);

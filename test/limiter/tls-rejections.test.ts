@@ -22,7 +22,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const running: Http2SocketServer[] = [];
 afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))));
 
-const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, onAbort: () => {} };
+const nothing = { onRequest: () => {} };
 
 /** One that says nothing but whom it rejected. */
 function createSockets(

@@ -3,7 +3,7 @@
  * and not at once, so that streams stay open beside each other.
  */
 import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
-import type { RequestHandler } from '../../limiter/http2/request-handler.ts';
+import type { RequestHandler, RequestStream } from '../../limiter/http2/request-handler.ts';
 import { Http2SocketServer } from '../../limiter/sockets/socket-server.ts';
 import type { TlsOptions } from '../../limiter/sockets/tls-listener.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -43,23 +43,25 @@ export async function startHttp2Echo(options: {
 }
 
 function echoHandler(): RequestHandler {
-  const answer: RequestHandler['onTrailers'] = (stream) => {
+  const answer = (stream: RequestStream, pieces: readonly Buffer[]): void => {
     setTimeout(() => {
-      const body = Buffer.concat(stream.context as Buffer[]);
-      stream.respond([':status', '200'], body.length === 0 ? greeting : body, ['x-end', 'yes']);
+      const body = Buffer.concat(pieces);
+      const answer = body.length === 0 ? greeting : body;
+      stream.connection.respond(stream, [':status', '200'], answer, ['x-end', 'yes']);
     }, delayMs);
   };
   return {
     onRequest: (stream, _fields, endStream) => {
-      stream.context = [];
-      if (endStream) answer(stream, []);
+      const pieces: Buffer[] = [];
+      stream.receiver = {
+        receive(bytes, isLast) {
+          pieces.push(Buffer.from(bytes));
+          if (isLast) answer(stream, pieces);
+        },
+        // What is said to it later does nothing.
+        abort: () => {},
+      };
+      if (endStream) answer(stream, pieces);
     },
-    onData: (stream, bytes, endStream) => {
-      (stream.context as Buffer[]).push(Buffer.from(bytes));
-      if (endStream) answer(stream, []);
-    },
-    onTrailers: answer,
-    // What is said to it later does nothing.
-    onAbort: () => {},
   };
 }

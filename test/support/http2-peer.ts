@@ -48,6 +48,7 @@ export class MemoryTransport implements Transport {
 export class EchoHandler implements RequestHandler {
   readonly seen: string[] = [];
   readonly streams = new Map<number, RequestStream>();
+  readonly #bodies = new Map<RequestStream, Buffer>();
   silent: boolean;
 
   constructor(silent = false) {
@@ -55,27 +56,44 @@ export class EchoHandler implements RequestHandler {
   }
 
   onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void {
-    stream.context = Buffer.alloc(0);
+    stream.receiver = {
+      receive: (bytes, isLast) => this.onData(stream, bytes, isLast),
+      abort: (code) => this.onAbort(stream, code),
+    };
     this.streams.set(stream.id, stream);
     this.seen.push(`request ${stream.id} ${fields[fields.indexOf(':path') + 1]}${endStream ? ' end' : ''}`);
     if (endStream) this.#answer(stream);
   }
   onData(stream: RequestStream, bytes: Uint8Array, endStream: boolean): void {
-    stream.context = Buffer.concat([stream.context as Buffer, bytes]);
+    this.#bodies.set(stream, Buffer.concat([this.#bodies.get(stream) ?? Buffer.alloc(0), bytes]));
     this.seen.push(`data ${stream.id} ${bytes.length}${endStream ? ' end' : ''}`);
     if (endStream) this.#answer(stream);
-  }
-  onTrailers(stream: RequestStream, fields: HeaderFields): void {
-    this.seen.push(`trailers ${stream.id} ${fields.join(' ')}`);
-    this.#answer(stream);
   }
   onAbort(stream: RequestStream, code: ErrorCode): void {
     this.seen.push(`abort ${stream.id} ${codeName(code)}`);
   }
 
   #answer(stream: RequestStream): void {
-    if (!this.silent) stream.respond(responseFields, stream.context as Buffer, trailerFields);
+    if (this.silent) return;
+    const body = this.#bodies.get(stream) ?? Buffer.alloc(0);
+    stream.connection.respond(stream, responseFields, body, trailerFields);
   }
+}
+
+/** Sends on a stream, if there is one. */
+export function writerOf(stream: RequestStream | undefined) {
+  const connection = stream?.connection;
+  return {
+    respond: (fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead?: Uint8Array) =>
+      connection?.respond(stream!, fields, body, trailers, lead),
+    sendHeaders: (fields: HeaderFields, endStream: boolean) =>
+      connection?.sendHeaders(stream!, fields, endStream),
+    sendData: (body: Uint8Array) => connection?.sendData(stream!, body),
+    sendTrailers: (fields: HeaderFields) => connection?.sendTrailers(stream!, fields),
+    hold: (bytes: number) => connection?.hold(stream!, bytes),
+    reset: (code: ErrorCode) => connection?.reset(stream!, code),
+    probe: (onAnswer: () => void) => connection?.probe(stream!, onAnswer),
+  };
 }
 
 export interface PeerOptions {

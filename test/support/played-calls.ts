@@ -50,7 +50,7 @@ export class PlayedCalls {
       limits,
       tracer,
       gate,
-      onCall: (method, ms) => this.calls.push([method, ms]),
+      callsOf: (method) => ({ record: (ms) => this.calls.push([method, ms]) }),
       onFault: (method, error) => this.faults.push([method, (error as Error).message]),
     });
   }
@@ -75,7 +75,7 @@ export class PlayedCalls {
   /** A whole call. */
   call(message: Uint8Array, given: Record<string, string> = {}): PlayedStream {
     const stream = this.request(given);
-    this.handler.onData(stream, withPrefix(message), true);
+    stream.receiver?.receive(withPrefix(message), true);
     return stream;
   }
 

@@ -1,17 +1,36 @@
 import type { ErrorCode } from '../../limiter/http2/constants.ts';
-import type { HeaderFields, RequestConnection, RequestStream } from '../../limiter/http2/request-handler.ts';
+import type {
+  HeaderFields,
+  RequestConnection,
+  RequestReceiver,
+  RequestStream,
+} from '../../limiter/http2/request-handler.ts';
+
+/** Passes on what is sent to the stream that it is for. */
+function playedConnection(): RequestConnection {
+  return {
+    ...{ peer: undefined, callerMemo: undefined, fieldsMemo: undefined },
+    respond: (stream: PlayedStream, ...whole) => stream.respond(...whole),
+    sendHeaders: (stream: PlayedStream, ...section) => stream.sendHeaders(...section),
+    sendData: (stream: PlayedStream, body) => stream.sendData(body),
+    sendTrailers: (stream: PlayedStream, fields) => stream.sendTrailers(fields),
+    hold: (stream: PlayedStream, bytes) => stream.hold(bytes),
+    reset: (stream: PlayedStream, code) => stream.reset(code),
+    probe: () => false,
+  };
+}
 
 /** A stream of a connection that does not exist: writes down what the handler answers. */
 export class PlayedStream implements RequestStream {
   readonly id = 1;
   openedMs = 1_000;
-  context: unknown = undefined;
+  receiver: RequestReceiver | undefined = undefined;
   isOpen = true;
   queuedBytes = 0;
   requestIsStream = false;
   answerIsStream = false;
   /** Of its own, unless configured otherwise. */
-  connection: RequestConnection = { peer: undefined, callerMemo: undefined, fieldsMemo: undefined };
+  connection: RequestConnection = playedConnection();
   /** Every header section, the trailers included. */
   readonly sections: Record<string, string>[] = [];
   readonly body: Uint8Array[] = [];
@@ -19,7 +38,12 @@ export class PlayedStream implements RequestStream {
   /** What the handler keeps of it. */
   bufferedBytes = 0;
 
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead = new Uint8Array(0)): void {
+  respond(
+    fields: HeaderFields,
+    body: Uint8Array,
+    trailers: HeaderFields,
+    lead: Uint8Array = new Uint8Array(0),
+  ): void {
     this.sendHeaders(fields, false);
     this.sendData(Buffer.concat([lead, body]));
     this.sendTrailers(trailers);
@@ -45,10 +69,6 @@ export class PlayedStream implements RequestStream {
   reset(code: ErrorCode): void {
     this.isOpen = false;
     this.resetCode = code;
-  }
-
-  probe(): boolean {
-    return false;
   }
 
   /** The last section: of an answer that ended, the trailers. */

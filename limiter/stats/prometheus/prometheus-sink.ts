@@ -31,7 +31,7 @@ export interface PrometheusSinkOptions {
   };
 }
 
-/** The interval at which new names are mapped, so that the next scrape does not wait for all of them. */
+/** The interval at which new names are mapped and durations added, so that the next scrape does not wait for all of them. */
 const upkeepIntervalMs = 1_000;
 const conflictsName = 'weir_prometheus_conflicts_total';
 /** The number of conflicts that are reported. Further ones are only counted. */
@@ -73,10 +73,11 @@ export class PrometheusSink {
 
   /** Rejects with a BindError. */
   async start(): Promise<void> {
-    const { address, timers, listener } = this.#options;
+    const { source, address, timers, listener } = this.#options;
     const { port } = await this.#http.listen(address);
     await this.#alone(() => this.#update());
     this.#stopUpkeep = timers.every(upkeepIntervalMs, () => {
+      source.passDurations();
       void this.#alone(() => this.#update());
     });
     listener.listening(port);

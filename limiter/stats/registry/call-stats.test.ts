@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { createGrpcCallStats, Latencies, quantileMs } from './call-stats.ts';
+import { grpcCallStats, Latencies, quantileMs } from './call-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
-describe('createGrpcCallStats', () => {
+describe('grpcCallStats', () => {
   it('counts calls and records whole milliseconds, cut off', () => {
     const registry = new StatsRegistry();
     const recorded: string[] = [];
     registry.onTimer((timer, value) => recorded.push(`${timer.name}:${value}`));
     const latencies = new Latencies();
-    const { onCall, show } = createGrpcCallStats(registry, { ShouldRateLimit: latencies });
-    show(['ShouldRateLimit']);
-    onCall('ShouldRateLimit', 2.99);
-    onCall('ShouldRateLimit', 0.4);
-    onCall('SomethingElse', 1);
+    const calls = grpcCallStats(registry, { ShouldRateLimit: latencies })('ShouldRateLimit');
+    calls.record(2.99);
+    calls.record(0.4);
+    expect(recorded).toEqual([]);
+    registry.passDurations();
     expect(recorded).toEqual([
       'ratelimit_server.ShouldRateLimit.response_time:2',
       'ratelimit_server.ShouldRateLimit.response_time:0',

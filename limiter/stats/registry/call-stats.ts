@@ -1,36 +1,20 @@
 /** The statistics of gRPC calls, and how long decisions take. */
 import type { StatsRegistry, Timer } from './stats-registry.ts';
 
-/** The statistics of one gRPC method. */
-interface MethodStats {
-  readonly requests: number;
-  readonly responseTime: Timer;
-  readonly latencies: Latencies | undefined;
-}
-
-/** Returns a function to call after every gRPC call. Calls are counted once `show` has their methods. */
-export function createGrpcCallStats(
+/** Returns a function that creates the statistics of a gRPC method, which record the duration of each call. */
+export function grpcCallStats(
   registry: StatsRegistry,
   latenciesOf: { readonly [method in string]?: Latencies } = {},
-): { show: (methods: readonly string[]) => void; onCall: (method: string, durationMs: number) => void } {
-  const byMethod = new Map<string, MethodStats>();
-  return {
-    show(methods) {
-      for (const method of methods) {
-        byMethod.set(method, {
-          requests: registry.counter(`ratelimit_server.${method}.total_requests`),
-          responseTime: registry.timer(`ratelimit_server.${method}.response_time`),
-          latencies: latenciesOf[method],
-        });
-      }
-    },
-    onCall(method, durationMs) {
-      const stats = byMethod.get(method);
-      if (stats === undefined) return;
-      registry.add(stats.requests, 1);
-      stats.responseTime.record(Math.trunc(durationMs));
-      stats.latencies?.record(durationMs);
-    },
+): (method: string) => Timer {
+  return (method) => {
+    const latencies = latenciesOf[method];
+    return registry.timer(`ratelimit_server.${method}.response_time`, {
+      counter: registry.counter(`ratelimit_server.${method}.total_requests`),
+      shown: (durationMs) => {
+        latencies?.record(durationMs);
+        return Math.trunc(durationMs);
+      },
+    });
   };
 }
 

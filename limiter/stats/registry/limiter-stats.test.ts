@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { createGrpcCallStats } from './call-stats.ts';
+import { grpcCallStats } from './call-stats.ts';
 import {
   createLimiterStats,
   createRulesStats,
@@ -18,7 +18,7 @@ describe('names of the service’s statistics', () => {
   it('are all there before anything happened', () => {
     const registry = new StatsRegistry();
     createLimiterStats(registry);
-    createGrpcCallStats(registry).show(['ShouldRateLimit', 'Check', 'List']);
+    ['ShouldRateLimit', 'Check', 'List'].map(grpcCallStats(registry));
     registerPoolStats(registry, 'redis_pool', {
       connections: { active: 1, total: 2, localClose: 1 },
       calls: { active: 3, waiting: 4, rejected: 5 },

@@ -13,7 +13,7 @@ import { createForwardAuthStats, registerProfilesFile } from '../../forward-auth
 import { registerLeaseStats } from '../../leases/threads.ts';
 import { registerOverrideStats } from '../../overrides/threads.ts';
 import { createQuotaStats } from '../../quota-service/quota-stats.ts';
-import { createGrpcCallStats } from './call-stats.ts';
+import { grpcCallStats } from './call-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { registerHealthStats } from './limiter-stats.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';
@@ -26,7 +26,7 @@ function registryOfTheProgram(): StatsRegistry {
   const registry = new StatsRegistry();
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
-  createGrpcCallStats(registry).show(['<method>']);
+  grpcCallStats(registry)('<method>');
   stats.createRejectionStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
   for (const prefix of ['certs', 'http_certs'] as const) {
     stats.createCertificateStats(registry, prefix, {

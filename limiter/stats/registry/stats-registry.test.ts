@@ -118,15 +118,40 @@ describe('StatsRegistry', () => {
     expect([...registry.statsLines()]).toEqual(['c: 5', 'g: 0']);
   });
 
-  it('hands timers to every listener, those that come later too', () => {
+  it('passes gathered durations to every listener, those that come later too', () => {
     const registry = new StatsRegistry();
     const timer = registry.timer('t');
     const heard: string[] = [];
     registry.onTimer((it, value) => heard.push(`${it.name}=${value}`));
     timer.record(3);
-    registry.onTimer((it, value) => heard.push(`second ${it.index}=${value}`));
     timer.record(4);
-    expect(heard).toEqual(['t=3', 't=4', 'second 0=4']);
+    expect(heard).toEqual([]);
+    registry.passDurations();
+    registry.passDurations();
+    registry.onTimer((it, value) => heard.push(`second ${it.index}=${value}`));
+    timer.record(5);
+    registry.refresh();
+    expect(heard).toEqual(['t=3', 't=4', 't=5', 'second 0=5']);
     expect(registry.timer('t')).toBe(timer);
+  });
+
+  it('passes on many durations at once, in their order, and counts and changes them as their timer does', () => {
+    const registry = new StatsRegistry();
+    const counter = registry.counter('calls');
+    const [plain, changed] = [
+      registry.timer('plain'),
+      registry.timer('changed', { counter, shown: (value) => value * 10 }),
+    ];
+    const heard: string[] = [];
+    registry.onTimer(({ name }, value) => heard.push(`${name} ${value}`));
+    const expected: string[] = [];
+    for (let i = 0; i < 1_000; i += 1) {
+      (i % 3 === 0 ? changed : plain).record(i);
+      expected.push(i % 3 === 0 ? `changed ${10 * i}` : `plain ${i}`);
+    }
+    expect(heard.length).toBeGreaterThan(500);
+    registry.passDurations();
+    expect(heard).toEqual(expected);
+    expect(registry.valueOf(counter)).toBe(334);
   });
 });

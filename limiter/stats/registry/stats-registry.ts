@@ -3,7 +3,7 @@ import { RuleMetrics } from './rule-metrics.ts';
 import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
 import { DomainSlots, type GaugeJoin, Role, type SlotName, SlotTable, SortedNames } from './slot-table.ts';
 
-/** Durations by name. They are passed to the listeners at once and not stored. */
+/** Durations by name. */
 export interface Timer {
   /** The name without tags. */
   readonly name: string;
@@ -12,7 +12,22 @@ export interface Timer {
   record(value: number): void;
 }
 
-export type TimerListener = (timer: Timer, value: number) => void;
+interface OpenTimer extends Timer {
+  readonly shown: ((value: number) => number) | undefined;
+}
+
+export interface TimerOptions {
+  /** The slot of a counter of the durations. Defaults to none. */
+  counter?: number;
+  /** Called for each duration before the listeners, which get its result. Defaults to none: they get the duration. */
+  shown?: (value: number) => number;
+}
+
+/** `pairs`: the index of a timer, and a value; valid until this returns. */
+export type DurationsListener = (pairs: Float64Array) => void;
+
+/** Chosen: the most durations that are gathered. Sinks write so many in a fraction of a millisecond. */
+const maxDurations = 256;
 
 // All statistics of the process. A counter is a slot of one array: code that counts holds the slot's number, and adding is one array
 // access. Sinks read the slots; names are built only for output.
@@ -47,8 +62,11 @@ export class StatsRegistry extends SlotTable implements RuleStats {
   readonly #rules: RuleMetrics;
   readonly #readers: { slot: number; read: () => number }[] = [];
   readonly #sorted = new SortedNames(this);
-  readonly #timers = new Map<string, Timer>();
-  readonly #timerListeners: TimerListener[] = [];
+  readonly #timers = new Map<string, OpenTimer>();
+  readonly #durationsListeners: DurationsListener[] = [];
+  /** Pairs of the index of a timer and a value, which the listeners do not have yet. */
+  readonly #durations = new Float64Array(2 * maxDurations);
+  #durationWords = 0;
   readonly #leaveListeners: ((first: number, count: number) => void)[] = [];
   readonly #shared: StatsRegistryOptions['shared'];
   #readOthers: () => Promise<void> = () => Promise.resolve();
@@ -158,16 +176,22 @@ export class StatsRegistry extends SlotTable implements RuleStats {
     };
   }
 
-  /** Returns the timer of this name, which the first call creates. */
-  timer(name: string): Timer {
+  /** Returns the timer of this name, which the first call creates with these options. */
+  timer(name: string, { counter, shown }: TimerOptions = {}): Timer {
     const known = this.#timers.get(name);
     if (known !== undefined) return known;
-    const listeners = this.#timerListeners;
-    const timer: Timer = {
+    const index = this.#timers.size;
+    const durations = this.#durations;
+    const timer: OpenTimer = {
       name,
-      index: this.#timers.size,
-      record(value) {
-        for (let i = 0; i < listeners.length; i += 1) (listeners[i] as TimerListener)(timer, value);
+      index,
+      shown,
+      record: (value) => {
+        if (counter !== undefined) this.#values[counter]! += 1;
+        durations[this.#durationWords] = index;
+        durations[this.#durationWords + 1] = value;
+        this.#durationWords += 2;
+        if (this.#durationWords === durations.length) this.passDurations();
       },
     };
     this.#timers.set(name, timer);
@@ -179,9 +203,30 @@ export class StatsRegistry extends SlotTable implements RuleStats {
     return [...this.#timers.keys()].slice(first);
   }
 
-  /** Calls `listener` for every duration from now on. Durations of other threads come in bulk. */
-  onTimer(listener: TimerListener): void {
-    this.#timerListeners.push(listener);
+  /** Calls `listener` for the durations that were recorded until `passDurations`, and whenever there are many. */
+  onDurations(listener: DurationsListener): void {
+    this.#durationsListeners.push(listener);
+  }
+
+  /** Does the same for each duration. */
+  onTimer(listener: (timer: Timer, value: number) => void): void {
+    this.onDurations((pairs) => {
+      const timers = [...this.#timers.values()];
+      for (let at = 0; at < pairs.length; at += 2) listener(timers[pairs[at]!]!, pairs[at + 1]!);
+    });
+  }
+
+  /** Passes the recorded durations to the listeners. Sinks call it every second, and `refresh` does. */
+  passDurations(): void {
+    if (this.#durationWords === 0) return;
+    const pairs = this.#durations.subarray(0, this.#durationWords);
+    this.#durationWords = 0;
+    const timers = [...this.#timers.values()];
+    for (let at = 0; at < pairs.length; at += 2) {
+      const { shown } = timers[pairs[at]!]!;
+      if (shown !== undefined) pairs[at + 1] = shown(pairs[at + 1]!);
+    }
+    for (const listener of this.#durationsListeners) listener(pairs);
   }
 
   /**
@@ -261,8 +306,9 @@ export class StatsRegistry extends SlotTable implements RuleStats {
     return this.#values[slot] as number;
   }
 
-  /** Reads the gauges, and the counters that are stored elsewhere. */
+  /** Reads the gauges, and the counters that are stored elsewhere, and passes on the durations. */
   refresh(): void {
+    this.passDurations();
     for (const { slot, read } of this.#readers) this.#values[slot] = read();
   }
 
@@ -354,5 +400,6 @@ export type StatsSource = Pick<
   | 'extraTags'
   | 'extraTagsSuffix'
   | 'onTimer'
+  | 'passDurations'
   | 'onLeave'
 >;

@@ -95,7 +95,7 @@ export class DogStatsdSink extends FlushingSink {
   }
 
   protected override async flushSlices(): Promise<void> {
-    const { source } = this.#options;
+    const { source } = this;
     await source.refreshAll();
     if (!(await this.#sendTelemetry())) return;
     let slot = 0;
@@ -140,7 +140,7 @@ export class DogStatsdSink extends FlushingSink {
   #appendLeaving(from: number, to: number): void {
     const unsent = this.#connection.connected ? this.#append(from, to) : from;
     for (let slot = unsent; slot < to; slot += 1) {
-      if (this.#options.source.kindOf(slot) === 'counter' && this.#slots.lineOf(slot) !== undefined)
+      if (this.source.kindOf(slot) === 'counter' && this.#slots.lineOf(slot) !== undefined)
         this.#telemetry.metric(false);
     }
   }
@@ -150,8 +150,8 @@ export class DogStatsdSink extends FlushingSink {
       this.#telemetry.metric(false);
       return;
     }
-    const { source, mogrifiers } = this.#options;
-    this.#timerParts[timer.index] ??= lineParts(timer.name, source.extraTags, 'ms', mogrifiers);
+    const { mogrifiers } = this.#options;
+    this.#timerParts[timer.index] ??= lineParts(timer.name, this.source.extraTags, 'ms', mogrifiers);
     const { before, after } = this.#timerParts[timer.index] as LineParts;
     this.#telemetry.metric(this.#queue.append(`${before}${value.toFixed(6)}${after}`));
   }

@@ -72,6 +72,7 @@ export interface ReceiverSinkOptions extends FlushingSinkOptions {
 }
 
 export abstract class FlushingSink {
+  protected readonly source: StatsSource;
   readonly #timers: Timers;
   readonly #flushIntervalMs: number;
   #flushing: Promise<void> | undefined;
@@ -80,6 +81,7 @@ export abstract class FlushingSink {
   #isClosing = false;
 
   constructor(options: FlushingSinkOptions) {
+    this.source = options.source;
     this.#timers = options.timers;
     this.#flushIntervalMs = options.flushIntervalMs;
   }
@@ -90,7 +92,10 @@ export abstract class FlushingSink {
   start(): void {
     this.open();
     this.#stopTimers = [
-      this.#timers.every(sendIntervalMs, () => this.sendGathered()),
+      this.#timers.every(sendIntervalMs, () => {
+        this.source.passDurations();
+        this.sendGathered();
+      }),
       this.#timers.every(this.#flushIntervalMs, () => void this.flush()),
     ];
   }

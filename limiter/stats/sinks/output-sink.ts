@@ -2,7 +2,6 @@
 import { EventEmitter } from 'node:events';
 import { write } from 'node:fs';
 import type { Clock } from '../../../process/time/clock.ts';
-import type { StatsSource } from '../registry/stats-registry.ts';
 import { FlushingSink, type FlushingSinkOptions, nextTurn, SlotLines } from './flushing-sink.ts';
 
 export interface OutputSinkOptions extends FlushingSinkOptions {
@@ -22,7 +21,6 @@ const gatherLength = 64 * 1024;
  * statistic gets its turn.
  */
 export class OutputSink extends FlushingSink {
-  readonly #source: StatsSource;
   readonly #output: OutputStream;
   readonly #clock: Clock;
   readonly #slots: SlotLines;
@@ -38,7 +36,6 @@ export class OutputSink extends FlushingSink {
   constructor(options: OutputSinkOptions) {
     super(options);
     const { source, output, clock } = options;
-    this.#source = source;
     this.#output = output;
     this.#clock = clock;
     this.#slots = new SlotLines(source, {
@@ -76,7 +73,7 @@ export class OutputSink extends FlushingSink {
 
   /** Waits for room between its slices. If there is no room at first, it does nothing. */
   protected override async flushSlices(): Promise<void> {
-    const source = this.#source;
+    const source = this.source;
     await source.refreshAll();
     const { slotCount } = source;
     for (let slot = 0; slot < slotCount; slot += slotsPerTurn) {
@@ -103,7 +100,7 @@ export class OutputSink extends FlushingSink {
 
   #flushLeaving(first: number, count: number): void {
     for (let slot = first; slot < first + count; slot += 1) {
-      const line = this.#source.kindOf(slot) === 'counter' ? this.#slots.lineOf(slot) : undefined;
+      const line = this.source.kindOf(slot) === 'counter' ? this.#slots.lineOf(slot) : undefined;
       if (line !== undefined) this.#gather(line);
     }
   }

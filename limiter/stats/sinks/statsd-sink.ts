@@ -4,7 +4,7 @@
  * in the registry and are sent later; timers are kept up to a bound, then dropped and counted. With UDP, a missing receiver is not
  * noticed.
  */
-import type { StatsSource, Timer } from '../registry/stats-registry.ts';
+import type { Timer } from '../registry/stats-registry.ts';
 import { FlushingSink, nextTurn, type ReceiverSinkOptions, SlotLines } from './flushing-sink.ts';
 import { datagramBytes, LineQueue } from './line-queue.ts';
 import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
@@ -21,7 +21,6 @@ export interface StatsdSinkOptions extends ReceiverSinkOptions {
 const slotsPerTurn = 8192;
 
 export class StatsdSink extends FlushingSink {
-  readonly #source: StatsSource;
   readonly #listener: StatsdSinkOptions['listener'];
   readonly #connection: StatsdTransport;
   readonly #queue: LineQueue;
@@ -33,7 +32,6 @@ export class StatsdSink extends FlushingSink {
   constructor(options: StatsdSinkOptions) {
     super(options);
     const { source, host, port, timers, protocol, maxQueuedBytes = 4 * 1024 * 1024 } = options;
-    this.#source = source;
     this.#listener = options.listener;
     const isUdp = protocol === 'udp';
     this.#queue = new LineQueue(maxQueuedBytes, isUdp ? datagramBytes : undefined);
@@ -87,8 +85,8 @@ export class StatsdSink extends FlushingSink {
   }
 
   protected override async flushSlices(): Promise<void> {
-    await this.#source.refreshAll();
-    const { slotCount } = this.#source;
+    await this.source.refreshAll();
+    const { slotCount } = this.source;
     let slot = 0;
     while (slot < slotCount && this.#connection.connected) {
       const end = Math.min(slot + slotsPerTurn, slotCount);
@@ -120,7 +118,7 @@ export class StatsdSink extends FlushingSink {
   /** Sends the last differences of counters that are about to leave. */
   #flushLeaving(first: number, count: number): void {
     for (let slot = first; slot < first + count; slot += 1) {
-      const line = this.#source.kindOf(slot) === 'gauge' ? undefined : this.#slots.lineOf(slot);
+      const line = this.source.kindOf(slot) === 'gauge' ? undefined : this.#slots.lineOf(slot);
       if (line !== undefined && !this.#append(line)) this.#linesDropped += 1;
     }
   }
@@ -128,7 +126,7 @@ export class StatsdSink extends FlushingSink {
   #record(timer: Timer, value: number): void {
     if (this.isClosing && !this.#connection.connected) return;
     const text = Number.isInteger(value) ? value : value.toFixed(6);
-    if (!this.#append(`${timer.name}${this.#source.extraTagsSuffix}:${text}|ms\n`)) this.#linesDropped += 1;
+    if (!this.#append(`${timer.name}${this.source.extraTagsSuffix}:${text}|ms\n`)) this.#linesDropped += 1;
   }
 
   #append(line: string): boolean {
