@@ -26,6 +26,8 @@ export class Account {
   granted = 0;
   othersCharged = 0;
   othersHungry = 0;
+  /** Hits that were charged and taken from the counter again, because the counter of the limit was reset. */
+  refunded = 0;
   reportedMs = longAgoMs;
 
   constructor(window: SharedWindow, times: PoolTimes) {
@@ -90,11 +92,31 @@ export class AccountedLimit implements ClaimSums {
     return this.accounts[0]!;
   }
 
+  /** Whether the current window has this time. */
+  isAt(nowMs: number): boolean {
+    const [first] = this.accounts;
+    return first !== undefined && first.startMs <= nowMs && nowMs < first.endMs;
+  }
+
+  /** Returns the key of the counter that operators can reset. */
+  counterKeyAt(epochMs: number): string {
+    return this.terms.windowAt(epochMs).key;
+  }
+
+  /** Returns the operation that takes this limiter's used hits from the counter of the current window. */
+  refund(): Operation {
+    const account = this.current;
+    const { key, ttlSeconds } = account.window;
+    const hits = account.charged - account.granted - account.refunded;
+    account.refunded += hits;
+    account.top -= hits;
+    const plain = plainCounter(key, { perSecond: this.terms.counter.perSecond });
+    return newOperation(plain, key, 'refund', hits, ttlSeconds);
+  }
+
   /** Makes the window of this time the current one, and opens accounts until another time. Returns whether accounts have changed. */
   reach(nowMs: number, untilMs: number): boolean {
-    const [first] = this.accounts;
-    const isCurrent = first !== undefined && first.startMs <= nowMs && nowMs < first.endMs;
-    if (isCurrent && this.accounts.at(-1)!.endMs >= untilMs) return false;
+    if (this.isAt(nowMs) && this.accounts.at(-1)!.endMs >= untilMs) return false;
     const accounts: Account[] = [];
     let atMs = nowMs;
     while (atMs < untilMs) {

@@ -6,22 +6,23 @@ import type { AssignmentForm, GrantedBucket, PoolTerms, Share } from './terms.ts
 
 let nowMs: number;
 let allocator: Allocator;
+let store: MemoryStore;
 
 beforeEach(() => {
   nowMs = 1_800_000_000_000;
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
-  const store = new MemoryStore({ clock, maxCounters: 100, maxBytes: 1e6, ledgers: true });
+  store = new MemoryStore({ clock, maxCounters: 100, maxBytes: 1e6, ledgers: true });
   allocator = new Allocator({ store, clock, random: () => 0.5, limiter: 'limiter' });
 });
 
-function termsOf(requests: number, form: AssignmentForm = 'exact'): PoolTerms {
+function termsOf(requests: number, form: AssignmentForm = 'exact', name = 'counter'): PoolTerms {
   const limit = {
     ...{ requests, lengthSeconds: 60, hasBurst: false },
     counter: plainCounter('counter', { perSecond: false, capacity: requests }),
     windowAt: (atMs: number) => {
       const startSeconds = Math.floor(atMs / 60_000) * 60;
       const ttlSeconds = startSeconds + 70 - Math.floor(atMs / 1000);
-      return { key: `counter_${startSeconds}`, startSeconds, endSeconds: startSeconds + 60, ttlSeconds };
+      return { key: `${name}_${startSeconds}`, startSeconds, endSeconds: startSeconds + 60, ttlSeconds };
     },
   };
   return { form, limits: [limit] };
@@ -68,6 +69,36 @@ describe('the hits of a client that is gone', () => {
   });
 });
 
+describe('a reset', () => {
+  it.each([
+    ['a fixed window', false, 'exact'],
+    ['a sliding window', true, 'exact'],
+    ['a sliding window of refilling buckets', true, 'refilling'],
+  ] as const)('makes used hits available within a second: %s', (_, isEndless, form) => {
+    const [fixed] = termsOf(100).limits;
+    const endless = { key: 'counter', startSeconds: 0, endSeconds: Number.POSITIVE_INFINITY, ttlSeconds: 60 };
+    const one = isEndless ? { ...fixed!, windowAt: () => endless } : fixed!;
+    const terms = { form, limits: [one] };
+    for (let n = 0; n < 9; n += 1) {
+      const gone = open(terms);
+      gone.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+      wait(5_000);
+      gone.share.close();
+    }
+    const other = open(terms);
+    other.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    wait(1_000);
+    expect(other.share.view().mayUse).toBeLessThan(3);
+    const { key } = one.windowAt(nowMs);
+    store.remove([key]);
+    allocator.reset([key], nowMs);
+    wait(1_000);
+    const { mayUse } = other.share.view();
+    expect(mayUse).toBeGreaterThan(10);
+    expect(mayUse).toBeLessThanOrEqual(100);
+  });
+});
+
 describe('terms of a pool', () => {
   it('change nothing if they say the same', () => {
     const client = open(termsOf(60));
@@ -77,6 +108,26 @@ describe('terms of a pool', () => {
     expect(client.pushes).toHaveLength(before);
     allocator.change('pool', termsOf(0), nowMs);
     expect(client.pushes.at(-1)).toMatchObject({ tokens: 0 });
+  });
+
+  it('that come back find charged what clients could use before', () => {
+    nowMs += 31_000;
+    const client = open(termsOf(100));
+    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    wait(2_000);
+    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    wait(1_000);
+    const allowed = sentTo(client);
+    expect(allowed).toBeGreaterThan(90);
+    allocator.change('pool', termsOf(100, 'exact', 'other'), nowMs);
+    client.share.report({ allowed, denied: 1_000 }, nowMs);
+    wait(1_000);
+    client.share.close();
+    allocator.change('pool', termsOf(100), nowMs);
+    const next = open(termsOf(100));
+    next.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    wait(5_000);
+    expect(allowed + sentTo(next)).toBeLessThanOrEqual(100);
   });
 
   it('of another form leave charged what clients may use of the form before', () => {

@@ -7,7 +7,7 @@
  *   share.report({ allowed, denied }, nowMs);                          each report of the bucket, including the first one
  *   share.close();                                                     the stream broke, or the bucket is abandoned
  *   allocator.change(key, terms, nowMs);                               the rule or an override may have changed
- *   allocator.reset(keys);                                             counters were reset
+ *   allocator.reset(keys, nowMs);                                      counters were reset
  *   allocator.tick(nowMs);                                             every `tickMs`: grants at a window's start, renewals
  *   allocator.drain(nowMs)                                             every assignment is renewed before streams end
  *
@@ -25,7 +25,8 @@
  * different moments, as they do when they count hits.
  */
 import type { Clock } from '../../process/time/clock.ts';
-import type { Store } from '../stores/store.ts';
+import type { Operation } from '../stores/operation.ts';
+import { countAll, type Store } from '../stores/store.ts';
 import { Pool, type PoolOptions } from './pool.ts';
 import { PoolTimes } from './pool-times.ts';
 import type { Holder, PoolTerms, Share } from './terms.ts';
@@ -49,6 +50,8 @@ export class Allocator {
   readonly #options: PoolOptions;
   readonly #pools = new Map<string, Pool>();
   #sequence = 0;
+  /** Questions that the store has not answered yet. */
+  #asked = 0;
   /** The position at which an unfinished tick continues. */
   #ticked: Iterator<[string, Pool], undefined> | undefined;
 
@@ -57,8 +60,20 @@ export class Allocator {
       this.#sequence += 1;
       return this.#sequence;
     };
+    const ask = (questions: Operation[], answered: () => void): void => {
+      this.#asked += 1;
+      options.store.submit(questions, countAll, () => {
+        this.#asked -= 1;
+        answered();
+      });
+    };
     const times = new PoolTimes(clock);
-    this.#options = { ...options, times, ttlSeconds, nextSequence };
+    this.#options = { ...options, times, ttlSeconds, nextSequence, ask };
+  }
+
+  /** Whether the store has not answered all questions. Its answers may push further buckets. */
+  get isAsking(): boolean {
+    return this.#asked > 0;
   }
 
   /** Opens a share of the pool with this key. The pool has these terms from now on. */
@@ -77,9 +92,9 @@ export class Allocator {
   }
 
   /** Records that counters with these keys are empty: what shares may still use is charged again, and the rest is available again. */
-  reset(keys: readonly string[]): void {
+  reset(keys: readonly string[], nowMs: number): void {
     const all = new Set(keys);
-    for (const pool of this.#pools.values()) pool.reset(all);
+    for (const pool of this.#pools.values()) pool.reset(all, nowMs);
   }
 
   /**

@@ -51,9 +51,10 @@ export const exactForm: FormRules = {
     let room = need;
     let max = Number.POSITIVE_INFINITY;
     for (const { level, current } of limits) {
-      const hits = level * member.holder.weight - member.usedIn(current);
+      const { used, keeps } = member.partOf(current);
+      const hits = level * member.holder.weight - used;
       max = Math.min(max, hits);
-      room = Math.min(room, hits - member.usableOf(current));
+      room = Math.min(room, hits - keeps);
     }
     if (isChanged && left > max) return exactBucket(Math.max(0, Math.floor(room)));
     // Rounded up or down at random, so that clients with shares below one take turns.

@@ -132,20 +132,35 @@ export class Grants {
 
   /**
    * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
-   * reported in the window: `used`, if known. `proposal`: as if this was sent as well, until that time.
+   * reported in the window: `used`, if known.
    */
-  mayUseIn(startMs: number, endMs: number, used?: number, proposal?: Proposal, untilMs = longAgoMs): number {
-    const renewedMs = proposal === 'renew' ? untilMs : longAgoMs;
-    const next = proposal === 'renew' ? undefined : proposal;
-    if (this.#refills) return this.#flowsIn(startMs, endMs, used, next, renewedMs);
-    let left = next?.tokens ?? 0;
+  mayUseIn(startMs: number, endMs: number, used?: number): number {
+    if (this.#refills) return this.#flowsIn(startMs, endMs, used);
+    let left = 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
-      if (this.#isUsableIn(grant, startMs, endMs, renewedMs)) left += grant.left;
+      if (this.#isUsableIn(grant, startMs, endMs)) left += grant.left;
     return left;
   }
 
-  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs: number): boolean {
-    return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
+  /** Returns how much more it may use in a window if the proposal is sent. `keeps`: what `mayUseIn` returned for the window last. */
+  moreIn(
+    { startMs, endMs }: { readonly startMs: number; readonly endMs: number },
+    { used, keeps }: { readonly used: number; readonly keeps: number },
+    proposal: Proposal,
+    untilMs: number,
+  ): number {
+    const next = proposal === 'renew' ? undefined : proposal;
+    const renewedMs = proposal === 'renew' ? untilMs : longAgoMs;
+    if (this.#refills) return Math.max(0, this.#flowsIn(startMs, endMs, used, next, renewedMs) - keeps);
+    if (next !== undefined) return next.tokens;
+    const newest = this.#newest;
+    return newest === undefined || this.#isUsableIn(newest, startMs, endMs) ? 0 : newest.left;
+  }
+
+  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs = longAgoMs): boolean {
+    return (
+      grant.sentMs < endMs && (grant.untilMs > startMs || (grant === this.#newest && renewedMs > startMs))
+    );
   }
 
   /** Returns less than the whole if the client did not use all: only its use since the last report was made is unknown. */
@@ -153,8 +168,8 @@ export class Grants {
     startMs: number,
     endMs: number,
     used: number | undefined,
-    next: GrantedBucket | undefined,
-    renewedMs: number,
+    next?: GrantedBucket,
+    renewedMs = longAgoMs,
   ): number {
     const sinceMs = Math.max(startMs, this.reportedMs - settleMs);
     const whole = new Flow((endMs - startMs) / 1000);

@@ -17,13 +17,13 @@ const minMeasuredMs = 1_000;
 const newestCounts = 0.5;
 
 /** A member's part of an account, in a linked list: a member has one or two of them. */
-interface Part {
+interface MemberPart {
   readonly account: Account;
   /** Hits that the account keeps for the member. */
   keeps: number;
   /** Hits that it reported in the account's window. */
   used: number;
-  next: Part | undefined;
+  next: MemberPart | undefined;
 }
 
 /** A client of a pool. There are many of them, so each field and each object counts. */
@@ -38,14 +38,15 @@ export class PoolClient implements Share {
   grants: Grants;
   /** The time at which the last assignment ends, if one was sent. */
   endsMs: number | undefined;
-  /** Whether a proposal for it is being charged. */
+  /** What it is to be sent, and whether that is being charged. */
+  proposal: Proposal | undefined = undefined;
   isPending = false;
   isClosed = false;
   /** Hits per second, including denied ones; undefined before the first measurement. */
   #rate: number | undefined;
   #hits = 0;
   #measuredMs: number;
-  #parts: Part | undefined;
+  #parts: MemberPart | undefined;
   readonly #owner: Owner;
 
   constructor(owner: Owner, holder: Holder, grants: Grants, nowMs: number) {
@@ -101,12 +102,12 @@ export class PoolClient implements Share {
     this.#measuredMs = nowMs;
   }
 
-  usableOf(account: Account): number {
-    return this.#partOf(account)?.keeps ?? 0;
-  }
-
-  usedIn(account: Account): number {
-    return this.#partOf(account)?.used ?? 0;
+  partOf(account: Account): MemberPart {
+    let part = this.#parts;
+    while (part !== undefined && part.account !== account) part = part.next;
+    if (part !== undefined) return part;
+    this.#parts = { account, keeps: 0, used: 0, next: this.#parts };
+    return this.#parts;
   }
 
   /** Whether no account keeps hits for it in any window. */
@@ -121,36 +122,24 @@ export class PoolClient implements Share {
     return max;
   }
 
-  setUsed(account: Account, used: number): void {
-    const part = this.#partOf(account);
-    if (part !== undefined) part.used = used;
-    else if (used > 0) this.#parts = { account, keeps: 0, used, next: this.#parts };
-  }
-
   forget(account: Account): void {
-    const forgotten = this.#partOf(account);
-    if (forgotten === undefined) return;
-    if (this.#parts === forgotten) this.#parts = forgotten.next;
+    if (this.#parts?.account === account) this.#parts = this.#parts.next;
     for (let part = this.#parts; part !== undefined; part = part.next)
-      if (part.next === forgotten) part.next = forgotten.next;
+      if (part.next?.account === account) part.next = part.next.next;
   }
 
   /** Returns the hits to be charged to the account in addition to those already kept, if the proposal is sent. */
   extraIn(account: Account, proposal: Proposal, untilMs: number): number {
     if (this.isClosed || account.startMs >= untilMs) return 0;
-    const used = this.usedIn(account);
-    const mayUse = this.grants.mayUseIn(account.startMs, account.endMs, used, proposal, untilMs);
-    return Math.max(0, mayUse - this.usableOf(account));
+    return this.grants.moreIn(account, this.partOf(account), proposal, untilMs);
   }
 
   /** Updates the hits that the account keeps for it, after a change of what it may use in the account's window. */
   keep(account: Account): void {
-    const part = this.#partOf(account);
-    const { startMs, endMs } = account;
-    const keeps = this.isClosed ? 0 : this.grants.mayUseIn(startMs, endMs, part?.used ?? 0);
-    account.keeps += keeps - (part?.keeps ?? 0);
-    if (part !== undefined) part.keeps = keeps;
-    else if (keeps > 0) this.#parts = { account, keeps, used: 0, next: this.#parts };
+    const part = this.partOf(account);
+    const keeps = this.isClosed ? 0 : this.grants.mayUseIn(account.startMs, account.endMs, part.used);
+    account.keeps += keeps - part.keeps;
+    part.keeps = keeps;
   }
 
   /** Counts what it may still use as used, in the current window and in later ones. */
@@ -160,12 +149,6 @@ export class PoolClient implements Share {
       part.account.spent += part.keeps;
     }
     this.#parts = undefined;
-  }
-
-  #partOf(account: Account): Part | undefined {
-    let part = this.#parts;
-    while (part !== undefined && part.account !== account) part = part.next;
-    return part;
   }
 }
 

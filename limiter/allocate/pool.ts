@@ -7,7 +7,7 @@ import { newOperation, type Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { type Account, AccountedLimit } from './account.ts';
 import { nothing } from './buckets.ts';
-import { type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
+import { equalShare, type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
 import { exactForm } from './exact-form.ts';
 import { Grants, type Proposal, settleMs } from './grants.ts';
 import { countOf, PoolClient } from './pool-client.ts';
@@ -22,6 +22,8 @@ export interface PoolOptions {
   readonly limiter: string;
   readonly ttlSeconds: number;
   nextSequence(): number;
+  /** Sends messages to ledgers. */
+  ask(questions: Operation[], answered: () => void): void;
 }
 
 const forms: Readonly<Record<AssignmentForm, FormRules>> = { exact: exactForm, refilling: refillingForm };
@@ -29,6 +31,8 @@ const forms: Readonly<Record<AssignmentForm, FormRules>> = { exact: exactForm, r
 /** The shortest time between questions to the ledgers, and the longest time between reports to them. */
 const askMs = 250;
 const refreshMs = 5_000;
+/** The interval at which members without hits are looked for. */
+const sweepMs = 1_000;
 /** Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. */
 const fewMembers = 20;
 /** Chosen: a later answer is of no use, because its windows may no longer cover the assignments. */
@@ -41,7 +45,8 @@ export class Pool implements SharedPool {
   readonly #options: PoolOptions;
   #terms: PoolTerms;
   #levelsMs = longAgoMs;
-  #proposals: Map<PoolClient, Proposal> | undefined;
+  /** Members with a proposal for the next question. Closed ones are passed over. */
+  #proposing: PoolClient[] = [];
   #isAsking = false;
   #askedMs = longAgoMs;
   /** The time at which `tick` has something to do, unless something happens before. */
@@ -103,7 +108,7 @@ export class Pool implements SharedPool {
     member.count('overReported', over);
     for (const { current } of this.limits) {
       if (!this.rules.refills) current.spent += own;
-      member.setUsed(current, member.usedIn(current) + own);
+      member.partOf(current).used += own;
     }
     this.#count(used);
     this.#keep(member);
@@ -119,7 +124,6 @@ export class Pool implements SharedPool {
     member.isClosed = true;
     member.spend();
     this.members.delete(member);
-    this.#proposals?.delete(member);
     this.weight -= member.holder.weight;
   }
 
@@ -138,30 +142,38 @@ export class Pool implements SharedPool {
         member.grants = new Grants(this.rules.refills, nowMs);
       }
     }
-    const former = this.limits.flatMap(({ accounts }) => accounts);
-    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, this.times, epochMs, former));
-    this.#forget(former);
+    const former = this.limits;
+    const accounts = former.flatMap((limit) => limit.accounts);
+    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, this.times, epochMs, accounts));
+    this.#leave(former, nowMs);
+    this.#forget(accounts);
     this.#enter(nowMs);
     for (const member of this.members) this.#propose(member, nowMs, true);
     this.#ask(nowMs);
   }
 
-  reset(keys: ReadonlySet<string>): void {
-    this.dueMs = longAgoMs;
-    for (const { current } of this.limits) {
-      if (!keys.has(current.window.key)) continue;
-      current.forget();
-      for (const member of this.members) member.setUsed(current, 0);
+  reset(keys: ReadonlySet<string>, epochMs: number): void {
+    const nowMs = this.times.of(epochMs);
+    this.#enter(nowMs);
+    const emptied = this.limits.filter((limit) => keys.has(limit.counterKeyAt(epochMs)));
+    if (emptied.length === 0) return;
+    for (const limit of emptied) {
+      if (limit.hasEnd) limit.current.forget();
+      else this.#submit(limit.refund());
+      for (const member of this.members) member.partOf(limit.current).used = 0;
     }
+    this.dueMs = longAgoMs;
+    this.#levelsMs = longAgoMs;
+    for (const member of this.members) this.#propose(member, nowMs);
   }
 
   tick(nowMs: number): void {
     this.#enter(nowMs);
-    if (nowMs - this.#sweptMs >= 4 * askMs) {
+    if (nowMs - this.#sweptMs >= sweepMs) {
       this.#sweptMs = nowMs;
+      this.#findLevels(nowMs);
       // Members that have nothing, or used it up, get more as soon as hits are available.
-      const empty = [...this.members].filter(({ isEmpty }) => isEmpty);
-      if (empty.length > 0 && this.#isHungry(nowMs)) for (const member of empty) this.#propose(member, nowMs);
+      if (this.#isHungry) for (const member of this.members) if (member.isEmpty) this.#propose(member, nowMs);
     }
     if (!this.#isDraining && this.rules.clearsFromMs(this.limits) <= nowMs) {
       for (const member of this.members)
@@ -179,16 +191,15 @@ export class Pool implements SharedPool {
     return this.members.size === 0 && !this.#isAsking && isKnown;
   }
 
-  #isHungry(nowMs: number): boolean {
-    this.#findLevels(nowMs);
+  /** Whether a member needs more than the level, when it was last found. */
+  get #isHungry(): boolean {
     return this.limits.some(({ hungry }) => hungry > 0);
   }
 
   #nextMs(nowMs: number): number {
     let nextMs = this.rules.clearsFromMs(this.limits);
-    if (this.#hasProposals || !this.#isQuiet(nowMs) || nextMs <= nowMs) return longAgoMs;
-    const isEmpty = this.members.values().some((member) => member.isEmpty);
-    if (isEmpty) nextMs = Math.min(nextMs, this.#sweptMs + 4 * askMs);
+    if (this.#proposing.length > 0 || !this.#isQuiet(nowMs) || nextMs <= nowMs) return longAgoMs;
+    if (this.#isHungry || this.#levelsMs === longAgoMs) nextMs = Math.min(nextMs, this.#sweptMs + sweepMs);
     for (const { current } of this.limits)
       nextMs = Math.min(nextMs, current.endMs, current.reportedMs + refreshMs);
     return nextMs;
@@ -205,22 +216,18 @@ export class Pool implements SharedPool {
     });
   }
 
-  get #hasProposals(): boolean {
-    return this.#proposals !== undefined && this.#proposals.size > 0;
-  }
-
   #proposed(member: PoolClient, proposal: Proposal): void {
-    this.#proposals ??= new Map();
-    this.#proposals.set(member, proposal);
+    if (member.proposal === undefined) this.#proposing.push(member);
+    member.proposal = proposal;
   }
 
   /** Finds the current windows. In new ones nothing has been used yet, and every member is sent something. */
   #enter(nowMs: number): void {
-    const before = this.limits.map(({ accounts }) => accounts[0]);
+    if (this.limits.every((limit) => limit.isAt(nowMs))) return;
+    const isFirst = this.limits.some(({ accounts }) => accounts.length === 0);
     this.#reach(nowMs, nowMs + 1);
-    if (this.limits.every(({ current }, n) => current === before[n])) return;
     this.#levelsMs = longAgoMs;
-    if (this.rules.refills || before[0] === undefined) return;
+    if (this.rules.refills || isFirst) return;
     for (const member of this.members) this.#propose(member, nowMs);
     this.#askedMs = longAgoMs;
   }
@@ -236,10 +243,38 @@ export class Pool implements SharedPool {
     }
   }
 
+  /** Charges for good what clients may use in windows that no limit has any more. Later terms may have the same windows again. */
+  #leave(former: readonly AccountedLimit[], nowMs: number): void {
+    const messages: Operation[] = [];
+    for (const limit of former) {
+      for (const account of limit.accounts) {
+        if (this.#has(account) || account.isReported(true)) continue;
+        account.spent += account.keeps;
+        account.keeps = 0;
+        const message = this.#message(limit, account, 0, nowMs);
+        if (message !== undefined) messages.push(message);
+      }
+    }
+    if (messages.length > 0) this.#options.ask(messages, () => {});
+  }
+
+  #has(account: Account): boolean {
+    return this.limits.some(({ accounts }) => accounts.includes(account));
+  }
+
+  #message(limit: AccountedLimit, account: Account, want: number, nowMs: number): Operation | undefined {
+    const { limiter, nextSequence } = this.#options;
+    return limit.message(
+      account,
+      { limiter, sequence: nextSequence(), want, livesMs: this.#horizonMs },
+      nowMs,
+    );
+  }
+
   /** Forgets those of these accounts that no limit has any more. */
   #forget(former: readonly Account[]): void {
     for (const account of former) {
-      if (this.limits.some(({ accounts }) => accounts.includes(account))) continue;
+      if (this.#has(account)) continue;
       for (const member of this.members) member.forget(account);
     }
   }
@@ -253,9 +288,12 @@ export class Pool implements SharedPool {
     for (const { terms, current, hasEnd } of this.limits) {
       if (hasEnd) continue;
       const { key, ttlSeconds } = terms.windowAt(this.times.epochOf(current.startMs));
-      const add = newOperation(terms.counter, key, 'add', used, ttlSeconds);
-      this.#options.store.submit([add], countAll, () => {});
+      this.#submit(newOperation(terms.counter, key, 'add', used, ttlSeconds));
     }
+  }
+
+  #submit(counted: Operation): void {
+    if (counted.hits > 0) this.#options.store.submit([counted], countAll, () => {});
   }
 
   #keep(member: PoolClient): void {
@@ -274,7 +312,7 @@ export class Pool implements SharedPool {
     const { newest } = member.grants;
     const isLasting = this.#isLasting(member, nowMs);
     this.#findLevels(nowMs);
-    const need = needOf(this, member, nowMs);
+    const need = needOf(member, this.rules, equalShare(this, nowMs));
     const bucket = this.rules.bucketFor(this, member, isLasting ? newest : undefined, need, isChanged);
     const lastsMs = (member.endsMs ?? nowMs) - nowMs;
     if (bucket !== undefined) this.#proposed(member, bucket);
@@ -291,49 +329,48 @@ export class Pool implements SharedPool {
   #ask(nowMs: number): void {
     if (this.#isAsking) return;
     this.#askedMs = nowMs;
-    if (!this.#hasProposals && this.#isQuiet(nowMs)) {
+    if (this.#proposing.length === 0 && this.#isQuiet(nowMs)) {
       this.#onDrained?.();
       return;
     }
-    const proposals = this.#proposals ?? new Map<PoolClient, Proposal>();
-    this.#proposals = undefined;
+    const { limits } = this;
+    const members = this.#proposing;
+    this.#proposing = [];
     this.#findLevels(nowMs);
-    const asked = this.#messages(proposals, nowMs);
+    const asked = this.#messages(members, nowMs);
     if (asked.length === 0) {
-      this.#assign(proposals, asked, nowMs);
+      this.#assign(members, asked, nowMs);
       return;
     }
     this.#isAsking = true;
-    for (const member of proposals.keys()) member.isPending = true;
-    this.#options.store.submit(
+    for (const member of members) member.isPending = true;
+    const answered = (): void => {
+      this.#isAsking = false;
+      this.dueMs = longAgoMs;
+      if (this.members.size <= fewMembers) this.#levelsMs = longAgoMs;
+      const answeredMs = this.times.now();
+      const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
+      if (isLate) for (const member of members) member.proposal = undefined;
+      this.#assign(members, asked, answeredMs);
+      if (this.limits !== limits) for (const member of this.members) this.#propose(member, answeredMs, true);
+    };
+    this.#options.ask(
       asked.map(([, op]) => op),
-      countAll,
-      () => {
-        this.#isAsking = false;
-        this.dueMs = longAgoMs;
-        for (const member of proposals.keys()) member.isPending = false;
-        if (this.members.size <= fewMembers) this.#levelsMs = longAgoMs;
-        const answeredMs = this.times.now();
-        const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
-        this.#assign(isLate ? new Map() : proposals, asked, answeredMs);
-      },
+      answered,
     );
   }
 
   /** Returns the messages to the ledgers of all windows in which the proposals can be used. */
-  #messages(proposals: ReadonlyMap<PoolClient, Proposal>, nowMs: number): [Account, Operation][] {
-    const { limiter } = this.#options;
-    const livesMs = this.#horizonMs;
-    const untilMs = nowMs + livesMs + answerMs;
+  #messages(members: readonly PoolClient[], nowMs: number): [Account, Operation][] {
+    const untilMs = nowMs + this.#horizonMs + answerMs;
     const asked: [Account, Operation][] = [];
     this.#reach(nowMs, untilMs);
     for (const limit of this.limits) {
       for (const account of limit.accounts) {
         let want = 0;
-        for (const [member, proposal] of proposals) want += member.extraIn(account, proposal, untilMs);
+        for (const member of members) want += member.extraIn(account, member.proposal!, untilMs);
         if (want === 0 && !this.#isDue(limit, account, nowMs)) continue;
-        const sequence = this.#options.nextSequence();
-        const message = limit.message(account, { limiter, sequence, want, livesMs }, nowMs);
+        const message = this.#message(limit, account, want, nowMs);
         if (message !== undefined) asked.push([account, message]);
       }
     }
@@ -351,26 +388,25 @@ export class Pool implements SharedPool {
   }
 
   /** Sends the proposals as far as their hits are charged. */
-  #assign(
-    proposals: ReadonlyMap<PoolClient, Proposal>,
-    asked: readonly [Account, Operation][],
-    nowMs: number,
-  ): void {
+  #assign(members: readonly PoolClient[], asked: readonly [Account, Operation][], nowMs: number): void {
     const untilMs = nowMs + this.#horizonMs;
     for (const { accounts } of this.limits) {
       for (const account of accounts)
         account.free = account.startMs < untilMs && account.endMs > nowMs ? 0 : Number.POSITIVE_INFINITY;
     }
     for (const [account, op] of asked) account.answered(op);
-    for (const [member, proposal] of proposals) {
-      if (member.isClosed) continue;
+    for (const member of members) {
+      const { proposal } = member;
+      member.proposal = undefined;
+      member.isPending = false;
+      if (proposal === undefined || member.isClosed) continue;
       const sent = this.#within(proposal, member, nowMs);
       if (this.#take(member, sent, untilMs)) this.#send(member, sent, nowMs);
       else if (sent !== 'renew' && this.#isLasting(member, nowMs) && this.#take(member, 'renew', untilMs))
         this.#send(member, 'renew', nowMs);
     }
     if (this.#onDrained === undefined) return;
-    if (!this.#hasProposals) this.#onDrained();
+    if (this.#proposing.length === 0) this.#onDrained();
     else this.#ask(nowMs);
   }
 
@@ -383,11 +419,17 @@ export class Pool implements SharedPool {
 
   /** Takes the hits to be charged for a member. Returns false, and takes nothing, if too few are free. */
   #take(member: PoolClient, sent: Proposal, untilMs: number): boolean {
+    let isEnough = true;
+    for (const { accounts } of this.limits) {
+      for (const account of accounts) {
+        account.free -= member.extraIn(account, sent, untilMs);
+        isEnough &&= account.free >= 0;
+      }
+    }
+    if (isEnough) return true;
     for (const { accounts } of this.limits)
-      for (const account of accounts) if (member.extraIn(account, sent, untilMs) > account.free) return false;
-    for (const { accounts } of this.limits)
-      for (const account of accounts) account.free -= member.extraIn(account, sent, untilMs);
-    return true;
+      for (const account of accounts) account.free += member.extraIn(account, sent, untilMs);
+    return false;
   }
 
   #send(member: PoolClient, sent: Proposal, nowMs: number): void {
