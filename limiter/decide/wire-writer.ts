@@ -111,6 +111,15 @@ export class WireWriter {
     for (let index = 0; index < length; index++) this.#chunk[position + index] = bytes[index]!;
   }
 
+  /** Writes text without a length, one byte for each character. */
+  latin1(text: string): void {
+    const { length } = text;
+    if (this.#position < length) this.#makeRoom(length);
+    this.#position -= length;
+    const position = this.#position;
+    for (let index = 0; index < length; index++) this.#chunk[position + index] = text.charCodeAt(index);
+  }
+
   /** Writes the bytes, and replaces their last eight by this number. */
   endingInDouble(bytes: Uint8Array, value: number): void {
     this.bytes(bytes);

@@ -4,7 +4,6 @@
  */
 import type { Entry } from '../../rules/model.ts';
 import type { BucketPlan, BucketPlans } from './bucket-plans.ts';
-import { textOf } from './quota-messages.ts';
 
 export interface BucketBounds {
   /** The most buckets of one stream, of one caller and in total. */
@@ -84,17 +83,20 @@ export class BucketIds {
     return this.#bytes;
   }
 
-  /** Returns the id for one more bucket of a stream that has `ofStream` buckets, or the bound that leaves no room for it. */
+  /**
+   * Returns the id for one more bucket of a stream that has `ofStream` buckets, or the bound that leaves no room for it. `text`: the
+   * entries as `textOf` returns them.
+   */
   take(
     { caller, domain, ofStream }: { caller: string; domain: string; ofStream: number },
     entries: readonly Entry[],
+    text: string,
   ): BucketId | BucketBound {
     const bounds = this.#bounds;
     const room = this.#rooms.get(caller) ?? { caller, buckets: 0, idBytes: 0 };
     if (ofStream >= bounds.ofStream) return 'stream';
     if (room.buckets >= bounds.ofCaller) return 'caller';
     if (this.#buckets >= bounds.inAll) return 'all';
-    const text = textOf(entries);
     let id = this.#domains.get(domain)?.get(text);
     if (id === undefined) {
       const bytes = text.length + moreBytes;

@@ -5,6 +5,7 @@ import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rule
 import type { MatchedRule, RuleMatcher, RuleWalk } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
+import { ledgerKeyOf } from '../allocate/ledger.ts';
 import { type AssignmentForm, defaultForm, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
 import { counterKey } from '../decide/counter-key.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
@@ -100,17 +101,20 @@ export class BucketPlans {
       const limits = (plan.metrics ?? []).map((metric) => ({ metric }));
       return { ...blanket('allow', plan.rule), limits };
     }
-    if (plan.kind !== 'limited') return blanket(this.#options.noRule);
+    const { allPass, noRule, whyNoShares } = this.#options;
+    if (plan.kind !== 'limited') return blanket(allPass ? 'allow' : noRule);
     const obstacle = whyUnassignable(plan.rule);
     if (obstacle !== undefined) return this.#unassignable(plan.rule, obstacle.why);
     const { limits } = plan;
-    if (limits.some(({ override }) => override?.effect.kind === 'block'))
+    if (!allPass && limits.some(({ override }) => override?.effect.kind === 'block'))
       return { ...blanket('deny', plan.rule), limits };
-    const enforced = this.#options.allPass ? [] : limits.filter(({ rule }) => !passesAll(rule));
+    const enforced = allPass ? [] : limits.filter(({ rule }) => !passesAll(rule));
     if (enforced.length === 0) return { ...blanket('allow', plan.rule), counted: descriptor };
-    const { whyNoShares } = this.#options;
     if (whyNoShares !== undefined) return this.#unassignable(plan.rule, whyNoShares);
     const shared = enforced.map((limit) => limitToShare(limit, this.#options.counting));
+    const nowMs = this.#options.clock.nowMs();
+    if (shared.some((limit) => ledgerKeyOf(limit.windowAt(nowMs).key) === undefined))
+      return this.#unassignable(plan.rule, 'a value contains "}", so its counter has no ledger');
     return {
       kind: 'assigned',
       pool: `${domain}\n${limits[0]!.counterStem}`,

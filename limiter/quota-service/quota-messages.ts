@@ -11,8 +11,8 @@ export const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaServi
 
 /** A client's report of one bucket. Its `time_elapsed` is not read: it is in whole seconds, and the limiter's clock is as good. */
 export interface BucketReport {
-  /** The id as the client wrote it, for answers; a part of the message. */
-  readonly id: Uint8Array;
+  /** The id as the client wrote it, one character per byte. */
+  readonly id: string;
   readonly allowed: number;
   readonly denied: number;
 }
@@ -70,13 +70,13 @@ export class UsageReports {
 }
 
 function readReport(bytes: Uint8Array, end: number): BucketReport {
-  let id = bytes.subarray(0, 0);
+  let id = '';
   let [allowed, denied] = [0, 0];
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) {
       const length = reader.passText();
-      id = bytes.subarray(reader.position - length, reader.position);
+      id = latin1Slice.call(bytes, reader.position - length, reader.position);
     } else if (field === 3) allowed = reader.uint64();
     else if (field === 4) denied = reader.uint64();
     else reader.skip(field, 1);
@@ -85,10 +85,11 @@ function readReport(bytes: Uint8Array, end: number): BucketReport {
 }
 
 /** Returns the entries of an id, sorted by their keys. Throws a `DecodeError`. */
-export function entriesOf(id: Uint8Array): Entry[] {
+export function entriesOf(id: string): Entry[] {
   const entries = new Map<string, string>();
-  reader.reset(id);
-  while (reader.position < id.length) readEntry(entries);
+  const bytes = Buffer.from(id, 'latin1');
+  reader.reset(bytes);
+  while (reader.position < bytes.length) readEntry(entries);
   return byKey(entries);
 }
 
@@ -120,15 +121,22 @@ function byKey(entries: ReadonlyMap<string, string>): Entry[] {
  */
 export function textOf(entries: readonly Entry[]): string {
   writer.begin();
-  writeId(entries);
+  for (let n = entries.length - 1; n >= 0; n -= 1) {
+    const { key, value } = entries[n]!;
+    const end = writer.mark();
+    writer.stringField(0x12, value);
+    writer.stringField(0x0a, key);
+    writer.messageField(0x0a, end);
+  }
   return latin1Slice.call(writer.finish());
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
-/** An instruction to a client about the bucket with these entries. */
+/** An instruction to a client about a bucket. */
 export interface QuotaOrder {
-  readonly entries: readonly Entry[];
+  /** The id of the bucket, as `textOf` returns it. */
+  readonly id: string;
   /** What the client does with requests from now on, or `abandon`: it forgets the bucket. */
   readonly strategy: 'allow' | 'deny' | 'abandon' | Omit<GrantedBucket, 'isFresh'>;
 }
@@ -142,10 +150,12 @@ export function responseOf(orders: readonly QuotaOrder[], ttlSeconds: number): U
 }
 
 /** Writes a BucketAction. All messages in it that contain the strategy end with it. */
-function writeAction({ entries, strategy }: QuotaOrder, ttlSeconds: number): void {
+function writeAction({ id, strategy }: QuotaOrder, ttlSeconds: number): void {
   const end = writer.mark();
   if (typeof strategy === 'object') {
-    writeNumber(0x1a, strategy.fillSeconds);
+    // Envoy compares only the nanoseconds of two intervals, and then ignores them: equal ones leave its bucket unchanged.
+    writer.varintField(0x10, strategy.fillSeconds);
+    writeNumber(0x1a, strategy.fillSeconds, end);
     writeNumber(0x12, strategy.perFill);
     writer.varintField(0x08, strategy.tokens);
     writer.messageField(0x1a, end);
@@ -156,24 +166,13 @@ function writeAction({ entries, strategy }: QuotaOrder, ttlSeconds: number): voi
     writer.messageField(0x12, end);
   }
   const idEnd = writer.mark();
-  writeId(entries);
+  writer.latin1(id);
   writer.messageField(0x0a, idEnd);
   writer.messageField(0x0a, end);
 }
 
-/** Writes a message whose first field is a number: a Duration in whole seconds, or a UInt32Value. */
-function writeNumber(tag: number, value: number): void {
-  const end = writer.mark();
+/** Writes a message whose first field is a number: a Duration, or a UInt32Value. `end`: the mark before its other fields. */
+function writeNumber(tag: number, value: number, end = writer.mark()): void {
   writer.varintField(0x08, value);
   writer.messageField(tag, end);
-}
-
-function writeId(entries: readonly Entry[]): void {
-  for (let n = entries.length - 1; n >= 0; n -= 1) {
-    const { key, value } = entries[n]!;
-    const end = writer.mark();
-    writer.stringField(0x12, value);
-    writer.stringField(0x0a, key);
-    writer.messageField(0x0a, end);
-  }
 }

@@ -41,6 +41,7 @@ class PlayedAllocator implements Allocating {
   /** The terms of each pool. */
   readonly #terms = new Map<string, PoolTerms>();
   beyond = 0;
+  isAsking = false;
 
   open(pool: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
     this.change(pool, terms, nowMs);
@@ -312,6 +313,23 @@ describe('buckets', () => {
     ]);
   });
 
+  it('are the same however their ids are written', async () => {
+    const service = serve([perMinute('a')]);
+    const client = new Client(service);
+    const valueFirst = [0x12, 1, 0x31, 0x0a, 1, 0x61];
+    const notUtf8 = [0x0a, 1, 0x61, 0x12, 1, 0xe9];
+    for (const entry of [valueFirst, notUtf8, valueFirst, notUtf8])
+      await client.sendBytes(Uint8Array.of(0x0a, 1, 0x64, 0x12, 12, 0x0a, 8, 0x0a, 6, ...entry, 0x18, 1));
+    await client.report({ 'a=1': [1, 0] });
+    expect(allocator.said).toEqual([
+      'open d d_a_1_ exact 10/60 weight 1',
+      'open d d_a_\ufffd_ exact 10/60 weight 1',
+    ]);
+    expect(service.ids.buckets).toBe(2);
+    client.hangUp();
+    expect(service.ids.buckets).toBe(0);
+  });
+
   it('need all of their entries matched', async () => {
     const client = new Client(serve([perMinute('a')]));
     expect(await client.report({ 'a=1,b=2': [0, 1] })).toEqual(['1 2 allow']);
@@ -341,6 +359,13 @@ describe('buckets', () => {
     expect(logged).toEqual([expect.stringContaining('A rule cannot be assigned to quota clients')]);
   });
 
+  it('cannot be assigned if the name of their counter leaves none for its ledger', async () => {
+    const client = new Client(serve([perMinute('a')]));
+    expect(await client.report({ 'a=x}': [0, 1] })).toEqual(['x} deny']);
+    expect(statOf('ratelimit.quota.unassignable')).toBe(1);
+    expect(await client.report({ 'a={x}': [0, 1] })).toEqual([]);
+  });
+
   it('of a rule in shadow mode are allowed, and counted', async () => {
     const client = new Client(serve([perMinute('a', 10, { shadowMode: true })]));
     expect(await client.report({ 'a=1': [25, 1] })).toEqual(['1 allow']);
@@ -348,8 +373,12 @@ describe('buckets', () => {
   });
 
   it('are all allowed with SHADOW_MODE', async () => {
-    const client = new Client(serve([perMinute('a')], { allPass: true }));
-    expect(await client.report({ 'a=1': [25, 0] })).toEqual(['1 allow']);
+    const rules = [perMinute('a'), rule({ key: 'b', rateLimit: limit({ hitsUnit: 'tokens' }) })];
+    const service = serve(rules, { allPass: true, noRule: 'deny' });
+    service.useOverrides([overrideOf({ kind: 'block' }, clock.ms + 20_000)]);
+    const client = new Client(service);
+    const answers = await client.report({ 'a=1': [25, 0], 'a=2': [25, 0], 'b=3': [1, 0], 'c=4': [1, 0] });
+    expect(answers).toEqual(['1 allow', '2 allow', '3 allow', '4 allow']);
   });
 
   it('are abandoned when they are idle, and begin anew', async () => {

@@ -19,7 +19,7 @@ const bucketsOfTurn = 100;
 const turnMs = 0.5;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
 const maxWaitingBytes = 20_000_000;
-/** Chosen: orders wait no longer than this for further ones of the same tick. */
+/** Chosen: orders wait about this long for further ones, because a response costs more than an order in it. */
 const heldMs = 50;
 
 const status = {
@@ -45,7 +45,7 @@ export class QuotaService implements StreamHost {
   /** Streams whose buckets must still be planned again. */
   #unplanned: QuotaStream[] = [];
   #isTicking = false;
-  /** Streams whose orders wait for the end of a tick, and the time at which the first of them began to wait. */
+  /** Streams whose orders wait for further ones, and the time at which the first of them began to wait. */
   #held: QuotaStream[] = [];
   #heldMs = 0;
   /** Streams that have ended, and may still have buckets. */
@@ -108,7 +108,7 @@ export class QuotaService implements StreamHost {
 
   /** Passes on that counters were reset. */
   forget(keys: readonly string[]): void {
-    this.options.allocator.reset(keys);
+    this.options.allocator.reset(keys, this.options.clock.nowMs());
   }
 
   /** Does the work of a tick. Called every `tickMs` of the allocator. */
@@ -134,7 +134,14 @@ export class QuotaService implements StreamHost {
     while (this.#unplanned.length > 0 && hasTime());
     this.#isTicking = this.#unplanned.length > 0 || !allocator.tick(nowMs, hasTime);
     if (this.#isTicking) setImmediate(this.#tickInTurns);
-    if (this.#isTicking && clock.monotonicMs() - this.#heldMs < heldMs) return;
+    this.#flush();
+  };
+
+  /** Sends the orders, unless a tick or the store may add some soon. */
+  readonly #flush = (): void => {
+    const { allocator, clock } = this.options;
+    const isMoreComing = this.#isTicking || allocator.isAsking;
+    if (isMoreComing && clock.monotonicMs() - this.#heldMs < heldMs) return;
     for (const stream of this.#held.splice(0)) stream.flush();
   };
 
@@ -146,12 +153,9 @@ export class QuotaService implements StreamHost {
   }
 
   flushSoon(stream: QuotaStream): void {
-    if (!this.#isTicking) {
-      queueMicrotask(() => stream.flush());
-      return;
-    }
     if (this.#held.length === 0) this.#heldMs = this.options.clock.monotonicMs();
     this.#held.push(stream);
+    queueMicrotask(this.#flush);
   }
 
   /** Forgets the buckets of closed streams in turns: a connection may end with a hundred streams, and each has thousands of buckets. */

@@ -44,7 +44,7 @@ export interface QuotaBounds extends BucketBounds {
 
 export interface QuotaServiceOptions {
   readonly plans: BucketPlans;
-  readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain'>;
+  readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain' | 'isAsking'>;
   readonly clock: Clock;
   /** Streams take turns with the connections of callers. */
   readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'leave' | 'hasWaiting'>;
@@ -69,7 +69,7 @@ export interface StreamHost {
   readonly ids: BucketIds;
   /** Counts bytes of a stream's messages that wait, or no longer do. There may be too many of them. */
   wait(bytes: number): void;
-  /** Flushes a stream at the end of this turn of the event loop. A tick takes several turns; its orders go out together. */
+  /** Flushes a stream after the current work. The orders of one tick go out together, although it takes several turns. */
   flushSoon(stream: QuotaStream): void;
 }
 
@@ -127,7 +127,6 @@ export class QuotaStream implements MessageListener, TurnTaker {
   readonly #waiting: ((() => void) | readonly [reports: UsageReports, cameMs: number])[] = [];
   waitingBytes = 0;
   #isEnding = false;
-  #isFlushing = false;
   /** Shares whose last assignments are not known to have arrived. */
   #unproven = new Set<Share>();
   #isProbing = false;
@@ -168,7 +167,6 @@ export class QuotaStream implements MessageListener, TurnTaker {
     const { clock, stats, turns } = this.#service.options;
     const nowMs = clock.nowMs();
     const endMs = clock.monotonicMs() + turnMs;
-    this.#flushSoon();
     let taken = 0;
     for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
       if (taken === reportsOfTurn || (taken > 0 && clock.monotonicMs() >= endMs)) {
@@ -244,13 +242,11 @@ export class QuotaStream implements MessageListener, TurnTaker {
   }
 
   renewBlanket(): void {
-    this.#flushSoon();
     for (const bucket of this.#buckets.values()) this.#answerBlanket(bucket);
   }
 
   /** Plans all buckets by the current rules and overrides, and returns how many there are. */
   planAnew(nowMs: number): number {
-    this.#flushSoon();
     for (const bucket of this.#buckets.values()) this.#planBucket(bucket, nowMs);
     return this.#buckets.size;
   }
@@ -312,25 +308,21 @@ export class QuotaStream implements MessageListener, TurnTaker {
 
   /** Returns the bucket. Without room it returns undefined: the bucket is denied, and the client abandons it when it is idle. */
   #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): StreamBucket | undefined {
-    const known = this.#buckets.get(latin1Slice.call(id));
+    const known = this.#buckets.get(id);
     if (known !== undefined) return known;
     const { stats } = this.#service.options;
     const entries = id.length > longestAnsweredBytes ? [] : this.#read(() => entriesOf(id));
     if (entries === undefined) return undefined;
-    // The id may have been written in another order.
-    const own = entries.length > 1 ? this.#buckets.get(textOf(entries)) : undefined;
+    // The id may have been written in another way: its entries in another order, or values that are not UTF-8.
+    const text = textOf(entries);
+    const own = this.#buckets.get(text);
     if (own !== undefined && id.length <= longestIdBytes) return own;
-    const taken =
-      id.length > longestIdBytes
-        ? 'id_bytes'
-        : this.#service.ids.take(
-            { caller: this.#bounded, domain: this.#domain, ofStream: this.#buckets.size },
-            entries,
-          );
+    const room = { caller: this.#bounded, domain: this.#domain, ofStream: this.#buckets.size };
+    const taken = id.length > longestIdBytes ? 'id_bytes' : this.#service.ids.take(room, entries, text);
     if (taken instanceof BucketId) return this.#begin(taken, nowMs);
     stats.deniedBuckets(taken, this.client, 1);
     const isIdle = allowed === 0 && denied === 0;
-    if (id.length <= longestAnsweredBytes) this.#order(entries, isIdle ? 'abandon' : 'deny');
+    if (id.length <= longestAnsweredBytes) this.#order(text, isIdle ? 'abandon' : 'deny');
     return undefined;
   }
 
@@ -384,7 +376,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
 
   #abandon(bucket: StreamBucket): void {
     this.#forget(bucket);
-    this.#order(bucket.id.entries, 'abandon');
+    this.#order(bucket.id.text, 'abandon');
     this.#service.options.stats.abandoned();
   }
 
@@ -397,33 +389,26 @@ export class QuotaStream implements MessageListener, TurnTaker {
   }
 
   #answerBlanket({ id, treatment: { kind } }: StreamBucket): void {
-    if (kind !== 'assigned') this.#order(id.entries, kind);
+    if (kind !== 'assigned') this.#order(id.text, kind);
   }
 
   /** Sends what a share may use. */
   assign({ id, share }: StreamBucket, bucket: GrantedBucket): void {
     if (share !== undefined) this.#unproven.add(share);
     const { tokens, isFresh } = bucket;
-    if (isFresh || tokens === 0) this.#order(id.entries, 'deny');
+    if (isFresh || tokens === 0) this.#order(id.text, 'deny');
     // A bucket without tokens is never sent: the next one would begin without a number of them.
-    if (tokens > 0) this.#order(id.entries, bucket);
+    if (tokens > 0) this.#order(id.text, bucket);
   }
 
   /** Adds an order to the next response. */
-  #order(entries: readonly Entry[], strategy: QuotaOrder['strategy']): void {
-    this.#flushSoon();
-    this.#orders.push({ entries, strategy });
-  }
-
-  #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    this.#service.flushSoon(this);
+  #order(id: string, strategy: QuotaOrder['strategy']): void {
+    if (this.#orders.length === 0) this.#service.flushSoon(this);
+    this.#orders.push({ id, strategy });
   }
 
   /** Sends the orders. */
   flush(): void {
-    this.#isFlushing = false;
     if (this.#orders.length === 0) return;
     this.#call.send(responseOf(this.#orders, this.#service.options.ttlSeconds));
     this.#orders = [];
@@ -434,7 +419,6 @@ export class QuotaStream implements MessageListener, TurnTaker {
   #probe(): void {
     if (this.#unproven.size === 0) return;
     const shares = this.#unproven;
-    this.#unproven = new Set();
     const sentMs = this.#service.options.clock.nowMs();
     this.#isProbing = this.#call.whenArrived(() => {
       this.#isProbing = false;
@@ -446,6 +430,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
       else this.#waiting.push(reportArrival);
       this.#probe();
     });
+    if (this.#isProbing) this.#unproven = new Set();
   }
 }
 
@@ -453,8 +438,6 @@ function closeShare(bucket: StreamBucket): void {
   bucket.share?.close();
   bucket.share = undefined;
 }
-
-const latin1Slice = Buffer.prototype.latin1Slice;
 
 /** Chosen: the most hits of one report, so that no number of a client is infinite. */
 const maxHits = 0xffff_ffff;

@@ -162,6 +162,15 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
       expect(await client.load('equal', 10)).toEqual({ admitted: 0, refused: 10 });
     });
 
+    it('applies another fill interval if its nanoseconds differ, too', async ({ expect }) => {
+      await open('other');
+      await send(assign('other', tokens(50, 50, 3600 + 3600e-9)));
+      await client.load('other', 60);
+      await send(assign('other', tokens(50, 50, 1 + 1e-9)));
+      await sleep(1_200);
+      expect(await client.load('other', 10)).toEqual({ admitted: 10, refused: 0 });
+    });
+
     it('cuts fill intervals to whole seconds', async ({ expect }) => {
       await open('interval');
       await send(assign('interval', tokens(1_000, 1_000, 1.9)));
