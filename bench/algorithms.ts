@@ -1,17 +1,26 @@
 /**
- * How often fixed and sliding windows decide otherwise than an exact log of hits: `npx node bench/algorithms.ts [--requests N]`.
+ * How often fixed and sliding windows decide otherwise than an exact log of hits: `npx node bench/algorithms.ts`.
  * Each algorithm and the log decide the same requests, each from what it let pass itself; the log keeps the time of every
  * hit that it let pass, and lets one more pass where fewer than the limit lie in the window's length before it. Time is made
  * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.
  */
-import { parseArgs } from 'node:util';
 import type { AlgorithmBound, CounterState } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
-const { values: flags } = parseArgs({ options: { requests: { type: 'string', default: '1000000' } } });
-const requests = Number(flags.requests);
+const { requests } = scriptFlags(
+  defineFlags({
+    help: `Usage: npx node bench/algorithms.ts [--requests <n>]
+
+Prints how often fixed and sliding windows decide otherwise than an exact log of hits.
+
+  --requests <n>  the number of requests of each kind of traffic, from 1 on (default 1000000)
+`,
+    rows: { requests: { type: 'number', min: 1, max: 1e9, whole: true, default: 1_000_000 } },
+  }),
+);
 const windowMicros = 60_000_000;
 /** A time in the middle of a minute. */
 const startMicros = 29_000_000 * windowMicros + 23_000_000;

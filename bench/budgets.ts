@@ -5,7 +5,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
@@ -15,6 +14,7 @@ import {
   ReserveResponseSchema,
 } from '../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { median } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import { keepOffServerCore, startWeir } from './bench-targets.ts';
@@ -23,13 +23,23 @@ import { runLoad, type Talk } from './http2-load.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
-const usage = `npm run bench:budgets -- [flags]
+const flags = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:budgets -- [flags]
 
-  --seconds N  how long each load lasts (default 2)
-  --rounds N   each figure is the median of so many (default 5)
-  --check      fails where a pair takes more than 2.5 times the limiter's CPU for a plain decision
+  --seconds <n>  how long each load lasts, 0.1 to 3600 (default 2)
+  --rounds <n>   each figure is the median of this number of rounds, 1 to 1000 (default 5)
+  --check        fails if a pair takes more than 2.5 times the limiter's CPU for a plain decision
 
-docs/performance.md says what is measured.`;
+docs/performance.md describes what is measured.
+`,
+    rows: {
+      seconds: { type: 'number', min: 0.1, max: 3600, default: 2 },
+      rounds: { type: 'number', min: 1, max: 1000, whole: true, default: 5 },
+      check: { type: 'boolean' },
+    },
+  }),
+);
 const maxTimes = 2.5;
 const warmUpMs = 300;
 const maxAttempts = 5;
@@ -52,28 +62,9 @@ const loads = {
   '4 connections x 1 stream': { connections: 4, streams: 1, oneWriteACall: true },
 } as const;
 
-const flags = parseFlags();
-const durationMs = Number(flags.seconds) * 1000;
+const durationMs = flags.seconds * 1000;
 const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random: seededRandom(20_240_601) });
 const values = Array.from({ length: keyCount }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
-
-function parseFlags() {
-  try {
-    const { values: all } = parseArgs({
-      options: {
-        seconds: { type: 'string', default: '2' },
-        rounds: { type: 'string', default: '5' },
-        check: { type: 'boolean', default: false },
-      },
-    });
-    const rounds = Number(all.rounds);
-    if (Number(all.seconds) > 0 && Number.isInteger(rounds) && rounds > 0) return { ...all, rounds };
-  } catch {
-    // Reported below.
-  }
-  console.error(usage);
-  process.exit(2);
-}
 
 interface Row {
   title: string;

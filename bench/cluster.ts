@@ -1,11 +1,8 @@
 /**
  * `npm run bench:cluster`: a control plane on a real API server with etcd. How long it takes from an apply to the first decision
  * under the new rule, and what is written when a pod joins a fleet of many objects.
- *
- *   npm run bench:cluster -- [--applies N] [--objects N] [--json]
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { KubernetesClient } from '../control-plane/kubernetes/client.ts';
 import { loadKubernetesConfig } from '../control-plane/kubernetes/client-config.ts';
 import type { ApiServer } from '../test/support/api-server.ts';
@@ -19,6 +16,7 @@ import {
 import { LimiterClient } from '../test/support/limiter-client.ts';
 import { startApiServer } from '../test/support/own-api-server.ts';
 import { rateLimitConfig } from '../test/support/rate-limit-config.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { startWeirLikeClient } from '../test/support/xds-client.ts';
 
 const objectsPath = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/default/ratelimitconfigs';
@@ -143,14 +141,23 @@ async function untilQuiet(api: ApiServer, objects: number): Promise<void> {
 }
 
 async function run(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      applies: { type: 'string', default: '500' },
-      objects: { type: 'string', default: '5000' },
-      json: { type: 'boolean', default: false },
-    },
-  });
-  const [applies, objects] = [Number(values.applies), Number(values.objects)];
+  const { applies, objects, json } = scriptFlags(
+    defineFlags({
+      help: `Usage: npm run bench:cluster -- [--applies <n>] [--objects <n>] [--json]
+
+Measures a control plane on a real API server with etcd.
+
+  --applies <n>  the number of applied changes, from 1 on (default 500)
+  --objects <n>  the number of objects of the fleet that a pod joins, from 1 on (default 5000)
+  --json         prints the figures as JSON
+`,
+      rows: {
+        applies: { type: 'number', min: 1, max: 1_000_000, whole: true, default: 500 },
+        objects: { type: 'number', min: 1, max: 1_000_000, whole: true, default: 5000 },
+        json: { type: 'boolean' },
+      },
+    }),
+  );
   const api = await startApiServer();
   const config = loadKubernetesConfig({ kubeconfig: api.kubeconfig() });
   const kubernetes = new KubernetesClient({ config, userAgent: 'weir-bench' });
@@ -162,7 +169,7 @@ async function run(): Promise<void> {
     const count = (name: string): number => joined.get(name) ?? 0;
     const statuses = count(objectStatuses) + count('ratelimitfleets/status');
     const reports = count('configmaps');
-    if (values.json) {
+    if (json) {
       console.log(JSON.stringify({ applies, p50, p99, objects, statuses, reports }));
       return;
     }

@@ -1,6 +1,6 @@
 /**
  * How long a limiter takes from its spawn to its last listener, as the image starts it: counting in memory, a small rule
- * file, nothing exported. `npm run bench:cold-start` [-- --runs N]; medians, with and without code compiled beforehand,
+ * file, nothing exported. `npm run bench:cold-start`; medians, with and without code compiled beforehand,
  * beside an empty Node, which is what the machine itself takes.
  */
 import { execFileSync } from 'node:child_process';
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mustRun } from '../scripts/commands.ts';
 import { startProgram } from '../scripts/started-program.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { processCpuUs } from './process-cpu.ts';
 
 interface Start {
@@ -17,9 +18,17 @@ interface Start {
   cpuMs: number;
 }
 
-const flag = process.argv.indexOf('--runs');
-const runs = flag < 0 ? 11 : Number(process.argv[flag + 1]);
-if (!(runs >= 1)) throw new Error('--runs is a number from 1 on');
+const { runs } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:cold-start -- [--runs <n>]
+
+Measures how long a limiter takes from its spawn to its last listener.
+
+  --runs <n>  the number of starts of each kind, from 1 to 1000 (default 11)
+`,
+    rows: { runs: { type: 'number', min: 1, max: 1000, whole: true, default: 11 } },
+  }),
+);
 
 const root = mkdtempSync(join(tmpdir(), 'weir-image-'));
 try {

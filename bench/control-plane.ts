@@ -1,22 +1,18 @@
 /**
  * `npm run bench:control-plane`: how fast changes of RateLimitConfigs reach limiters. The control plane runs on one
  * core, 1,000 streams of limiters on the other, where the system has two and `taskset`; objects come from memory.
- *
- *   npm run bench:control-plane -- [--limiters N] [--fleets N] [--objects N] [--rules N per object] [--json]
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { median } from './bench-figures.ts';
 import type { ObjectNumbers } from './control-plane-objects.ts';
 import type { Order, Reported } from './control-plane-server.ts';
 import { keepOnCore } from './process-cpu.ts';
 import { type Arrival, type StreamForm, XdsStreams } from './xds-streams.ts';
 
-const usage =
-  'npm run bench:control-plane -- [--limiters N] [--fleets N] [--objects N] [--rules N per object] [--json]';
 const rounds = 11;
 const patienceMs = 120_000;
 const targets = { oneChangeMs: 250, everyFleetMs: 2_000 };
@@ -213,29 +209,31 @@ async function measureForms(numbers: Numbers): Promise<Result[]> {
   return results;
 }
 
-function parseNumbers(): { numbers: Numbers; json: boolean } {
-  const number = (preset: string) => ({ type: 'string', default: preset }) as const;
-  try {
-    const { values } = parseArgs({
-      options: {
-        limiters: number('1000'),
-        fleets: number('100'),
-        objects: number('5000'),
-        rules: number('20'),
-        json: { type: 'boolean', default: false },
-      },
-    });
-    const { limiters, fleets, objects, rules } = values;
-    const numbers = { limiters: +limiters, fleets: +fleets, objects: +objects, rules: +rules };
-    if (Object.values(numbers).every((value) => value >= 1)) return { numbers, json: values.json };
-  } catch {
-    // Reported below.
-  }
-  console.error(usage);
-  process.exit(2);
+function number(byDefault: number) {
+  return { type: 'number', min: 1, max: 1_000_000, whole: true, default: byDefault } as const;
 }
 
-const { numbers, json } = parseNumbers();
+const { json, ...numbers } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:control-plane -- [flags]
+
+Measures how fast changes of RateLimitConfigs reach limiters.
+
+  --limiters <n>  default 1000
+  --fleets <n>    default 100
+  --objects <n>   default 5000
+  --rules <n>     of each object (default 20)
+  --json          prints the figures as JSON
+`,
+    rows: {
+      limiters: number(1000),
+      fleets: number(100),
+      objects: number(5000),
+      rules: number(20),
+      json: { type: 'boolean' },
+    },
+  }),
+);
 if (availableParallelism() > 1) keepOnCore(process.pid, 1);
 const results = await measureFleets(numbers);
 const { limiters, objects, rules } = numbers;

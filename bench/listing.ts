@@ -7,12 +7,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { RedisLink } from '../limiter/stores/redis/wire/redis-link.ts';
 import { ChildProgram } from '../test/support/child-program.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { median } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import { keepOffServerCore, startWeir } from './bench-targets.ts';
@@ -21,18 +21,29 @@ import { runLoad } from './http2-load.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
-const { values: flags } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '5' },
-    runs: { type: 'string', default: '5' },
-    keys: { type: 'string', default: '1000000' },
-    /** The size of a page, and other parameters. */
-    query: { type: 'string', default: 'limit=100' },
-    'counter-keys': { type: 'string', default: 'compatible' },
-    /** The user that the lister runs as. */
-    list: { type: 'string' },
-  },
-});
+const flags = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:listing -- [flags]
+
+Measures decisions at 5,000 a second while a million counters are listed.
+
+  --seconds <n>          how long each turn lasts, 0.1 to 3600 (default 5)
+  --runs <n>             each figure is the median of this number of runs, 1 to 1000 (default 5)
+  --keys <n>             the number of counters, from 1 on (default 1000000)
+  --query <text>         parameters of the list, such as the size of a page (default limit=100)
+  --counter-keys <text>  COUNTER_KEYS of the limiter (default compatible)
+  --list <url>           only lists the counters of this limiter, again and again
+`,
+    rows: {
+      seconds: { type: 'number', min: 0.1, max: 3600, default: 5 },
+      runs: { type: 'number', min: 1, max: 1000, whole: true, default: 5 },
+      keys: { type: 'number', min: 1, max: 100_000_000, whole: true, default: 1_000_000 },
+      query: { type: 'string', default: 'limit=100' },
+      'counter-keys': { type: 'string', default: 'compatible' },
+      list: { type: 'string' },
+    },
+  }),
+);
 
 if (flags.list !== undefined) await listOverAndOver(flags.list);
 else await measure();
@@ -52,7 +63,7 @@ async function listOverAndOver(url: string): Promise<void> {
 }
 
 async function measure(): Promise<void> {
-  const durationMs = Number(flags.seconds) * 1000;
+  const durationMs = flags.seconds * 1000;
   const cores = keepOffServerCore();
   const redis = await startRedisIfFound(cores?.others);
   if (redis === undefined) throw new Error('there is no redis-server');
@@ -65,7 +76,7 @@ async function measure(): Promise<void> {
     join(rules, 'bench.yaml'),
     `domain: bench\ndescriptors:\n${rule('remote_address')}${rule('user_id')}`,
   );
-  await fill(redis.port, Number(flags.keys));
+  await fill(redis.port, flags.keys);
   const limiter = await startWeir({
     rules: join(folder, 'rules'),
     redisPort: redis.port,
@@ -95,7 +106,7 @@ async function measure(): Promise<void> {
   try {
     await turn();
     const figures: Record<'alone' | 'listed', Awaited<ReturnType<typeof turn>>[]> = { alone: [], listed: [] };
-    for (let run = 0; run < Number(flags.runs); run += 1) {
+    for (let run = 0; run < flags.runs; run += 1) {
       figures.alone.push(await turn());
       // It stands for somebody elsewhere: what it needs itself is not to be taken from the load or Redis.
       const args = ['-n', '19', process.execPath, fileURLToPath(import.meta.url), '--list', url];

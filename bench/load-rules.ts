@@ -1,9 +1,6 @@
 /**
  * What a load of 100,000 rules from one file costs: time, peak memory of a fresh process, and how long the thread
- * that answers requests is held. `npm run bench:load-rules -- [--json] [rules [times]]`
- *
- * With `change` what a change of one of 5,000 domains of 20 rules costs a limiter with incremental xDS, the server in the same
- * process included: `npm run bench:load-rules -- change [domains]`
+ * that answers requests is held: `npm run bench:load-rules`.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
@@ -16,6 +13,7 @@ import { XdsConfigSource } from '../limiter/config-source/xds/xds-source.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { AdsServer, type ScriptedDelta } from '../test/support/ads-server.ts';
 import { limit, rule, source as ruleSource } from '../test/support/rule-builder.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 
 export interface LoadFigures {
   rules: number;
@@ -35,7 +33,26 @@ export interface LoadFigures {
 
 const self = fileURLToPath(import.meta.url);
 
-const [mode, argument] = process.argv.slice(2).filter((word) => word !== '--json');
+const { json, mode, argument } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:load-rules -- [rules [times]] [--json]
+       npm run bench:load-rules -- change [domains]
+
+Measures a load of so many rules (default 100000) from one file, so many times (default 5). With change, it measures what a change
+of one of so many domains of 20 rules (default 5000) costs a limiter with incremental xDS, including the server in the same process.
+
+  --json  prints the figures as JSON
+`,
+    rows: { json: { type: 'boolean' } },
+    takesWords: true,
+    read: (values, [mode, argument, ...others]) => {
+      const numbers = mode === 'change' ? [argument] : mode === 'measure' ? [] : [mode, argument];
+      if (others.length > 0 || numbers.some((word) => word !== undefined && !/^[1-9]\d*$/.test(word)))
+        throw new FlagError('give numbers of rules and times, or change and a number of domains');
+      return { ...values, mode, argument };
+    },
+  }),
+);
 if (mode === 'measure' && argument !== undefined) console.log(JSON.stringify(await measure(argument)));
 else if (mode === 'change') await measureChange(Number(argument ?? 5_000));
 else run(Number(mode ?? 100_000), Number(argument ?? 5));
@@ -51,7 +68,7 @@ function run(rules: number, repeats: number): void {
       const output = execFileSync(process.execPath, [self, 'measure', root], { encoding: 'utf8' });
       figures.push(JSON.parse(output) as LoadFigures);
     }
-    if (process.argv.includes('--json')) console.log(JSON.stringify(figures));
+    if (json) console.log(JSON.stringify(figures));
     else for (const figure of figures) print(figure);
   } finally {
     rmSync(root, { recursive: true, force: true });

@@ -9,12 +9,12 @@ import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { findServer, h2loadProgram } from '../test/support/find-server.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import {
   callByCallLoads,
   costlyLimits,
@@ -62,19 +62,6 @@ const warmUpMs = 1_000;
 const optimizingMs = 2_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
-const usage = `npm run bench -- [flags]
-
-  --seconds N        how long each load lasts (default 5)
-  --runs N           each figure is the median of so many (default 3; 5 with --check and --write-ratios)
-  --only A,B         of echo, floor, floor-redis, memory, callers, redis, leases
-  --load TEXT        the loads with this in their name, such as "each alone"; "refused" measures refused hits alone
-  --beside OTHER     the limiter of another checkout, or of a commit, takes turns with this one
-  --json             prints the figures as JSON
-  --check            fails where a ratio is more than 25% above bench/ratios.json
-  --write-ratios     writes bench/ratios.json
-
-docs/performance.md says what is measured.`;
-
 /**
  * Rules of the limiter other than the default one, by the key of their requests. Their cost is compared with that of the default
  * rule.
@@ -116,40 +103,49 @@ const allLoads: Load[] = [
   },
 ];
 
-const flags = parseFlags();
-const durationMs = Number(flags.seconds) * 1000;
-const loads = allLoads.filter(({ name }) => name.includes(flags.load));
+const flags = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench -- [flags]
 
-function parseFlags() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        seconds: { type: 'string', default: '5' },
-        runs: { type: 'string' },
-        json: { type: 'boolean', default: false },
-        only: { type: 'string' },
-        load: { type: 'string', default: '' },
-        beside: { type: 'string' },
-        check: { type: 'boolean', default: false },
-        'write-ratios': { type: 'boolean', default: false },
-      },
-    });
-    const comparing = values.check || values['write-ratios'];
-    const runs = Number(values.runs ?? (comparing ? 5 : 3));
-    const only = values.only?.split(',');
-    const known =
-      (only === undefined || (only.every((name) => name in targetTitles) && !comparing)) &&
-      (values.load === 'refused' || allLoads.some(({ name }) => name.includes(values.load))) &&
-      (!comparing || (values.load === '' && values.beside === undefined));
-    if (Number(values.seconds) > 0 && Number.isInteger(runs) && runs > 0 && known) {
-      return { ...values, only, runs, comparing };
-    }
-  } catch {
-    // Reported below.
-  }
-  console.error(usage);
-  process.exit(2);
-}
+  --seconds <n>    how long each load lasts, 0.1 to 3600 (default 5)
+  --runs <n>       each figure is the median of this number of runs, 1 to 1000 (default 3; 5 with --check and --write-ratios)
+  --only <a,b>     some of echo, floor, floor-redis, memory, callers, redis, leases
+  --load <text>    the loads with this in their name, such as "each alone"; "refused" measures only hits over limit
+  --beside <other> the limiter of another checkout, or of a commit, takes turns with this one
+  --json           prints the figures as JSON
+  --check          fails if a ratio is more than 25% above bench/ratios.json
+  --write-ratios   writes bench/ratios.json
+
+docs/performance.md describes what is measured.
+`,
+    rows: {
+      seconds: { type: 'number', min: 0.1, max: 3600, default: 5 },
+      runs: { type: 'number', min: 1, max: 1000, whole: true },
+      json: { type: 'boolean' },
+      only: { type: 'string' },
+      load: { type: 'string', default: '' },
+      beside: { type: 'string' },
+      check: { type: 'boolean' },
+      'write-ratios': { type: 'boolean' },
+    },
+    read: (values) => {
+      const comparing = values.check || values['write-ratios'];
+      const only = values.only?.split(',');
+      const unknown = only?.find((name) => !(name in targetTitles));
+      if (unknown !== undefined)
+        throw new FlagError(
+          `--only: there is no "${unknown}"; there are ${Object.keys(targetTitles).join(', ')}`,
+        );
+      if (values.load !== 'refused' && !allLoads.some(({ name }) => name.includes(values.load)))
+        throw new FlagError(`--load: no load has "${values.load}" in its name`);
+      if (comparing && (only !== undefined || values.load !== '' || values.beside !== undefined))
+        throw new FlagError('--check and --write-ratios take no --only, --load or --beside');
+      return { ...values, only, runs: values.runs ?? (comparing ? 5 : 3), comparing };
+    },
+  }),
+);
+const durationMs = flags.seconds * 1000;
+const loads = allLoads.filter(({ name }) => name.includes(flags.load));
 
 const cores = keepOffServerCore();
 const values = Array.from({ length: keyCount }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);

@@ -1,10 +1,9 @@
 /**
- * CPU per counter of the stores alone, without gRPC and rules: `npx node bench/stores.ts [--seconds N] [--rounds N]`, medians
+ * CPU per counter of the stores alone, without gRPC and rules: `npx node bench/stores.ts`, medians
  * of the rounds, in each of which every row has its turn. Requests of two
  * counters, keys by Zipf's law, a fixed number of requests under way. Redis is measured when `redis-server` is found:
  * over a unix socket, its own CPU beside ours.
  */
-import { parseArgs } from 'node:util';
 import type { AlgorithmBound } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
@@ -19,6 +18,7 @@ import { kindOf } from '../test/support/bound-kind.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { median } from './bench-figures.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
@@ -30,11 +30,22 @@ const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
 const keysOf = (end: string) =>
   Array.from({ length: keyCount }, (_, i) => `bench_user_${i}_path_/api/v1/items_${end}`);
 const keys = { fixed: keysOf('1735689600'), sliding: keysOf('60:sliding'), bucket: keysOf('60:bucket') };
-const { values: flags } = parseArgs({
-  options: { seconds: { type: 'string', default: '3' }, rounds: { type: 'string', default: '1' } },
-});
-const durationMs = Number(flags.seconds) * 1000;
-const rounds = Number(flags.rounds);
+const { seconds, rounds } = scriptFlags(
+  defineFlags({
+    help: `Usage: npx node bench/stores.ts [--seconds <n>] [--rounds <n>]
+
+Prints the CPU time per counter of the stores alone.
+
+  --seconds <n>  how long each load lasts, 0.1 to 3600 (default 3)
+  --rounds <n>   each figure is the median of this number of rounds, 1 to 1000 (default 1)
+`,
+    rows: {
+      seconds: { type: 'number', min: 0.1, max: 3600, default: 3 },
+      rounds: { type: 'number', min: 1, max: 1000, whole: true, default: 1 },
+    },
+  }),
+);
+const durationMs = seconds * 1000;
 
 /** What each counter of a request is: the bounds of its limits, none for a plain fixed window. */
 type Limits = readonly AlgorithmBound[];

@@ -1,5 +1,5 @@
 /**
- * `npx node scripts/compare-rules.ts FOLDER [COUNT] [SEED]`: reads generated and mutated rule files and manifests with `rules/`
+ * `npx node scripts/compare-rules.ts`: reads generated and mutated rule files and manifests with `rules/`
  * of this checkout and of another one. Lists the first texts whose rules are read, written, encoded or listed differently, and
  * the messages that differ. `reworded-rule-messages.json` has messages that were reworded on purpose. Use it for changes of
  * readers and writers that must not change the result.
@@ -22,6 +22,7 @@ import type { RuleTable } from '../rules/table/rule-table.ts';
 import { manifestValue, ruleFileValue } from '../rules/write-rules.ts';
 import { Random } from '../test/fuzz/random.ts';
 import { anyRules } from '../test/support/rule-arbitraries.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot } from './commands.ts';
 
 /** The functions of a checkout. They are found by their names, in any file. */
@@ -183,9 +184,29 @@ function templateOf(message: string): string {
     .replaceAll(/(?:\.?descriptors\[N\])+/g, '.descriptors[N]');
 }
 
+const flags = defineFlags({
+  help: `Usage: npx node scripts/compare-rules.ts <folder> [flags]
+
+Compares how this checkout and the one in the folder, with its node_modules, read generated rules.
+
+  --count <n>  the number of texts, 1 to 10000000 (default 10000)
+  --seed <n>   of the texts, 0 to 2147483647 (default 1)
+
+Exit status: 0 if all results and messages are equal, 1 if some differ, 2 for a wrong command line.
+`,
+  rows: {
+    count: { type: 'number', min: 1, max: 10_000_000, whole: true, default: 10_000 },
+    seed: { type: 'number', min: 0, max: 2 ** 31 - 1, whole: true, default: 1 },
+  },
+  takesWords: true,
+  read: (values, [folder, ...others]) => {
+    if (folder === undefined || others.length > 0) throw new FlagError('give the folder of one checkout');
+    return { ...values, folder };
+  },
+});
+
 async function main(): Promise<void> {
-  const [folder, count = '10000', seed = '1'] = process.argv.slice(2);
-  if (folder === undefined) throw new Error('say the folder of the other checkout, with its node_modules');
+  const { folder, count, seed } = scriptFlags(flags);
   const [ours, theirs] = await Promise.all([rulesOf(projectRoot), rulesOf(resolve(folder))]);
   const { reworded, added, omitted } = readReworded();
   const rewordings = reworded.map(([before, after]) => [new RegExp(before, 'g'), after] as const);
@@ -198,7 +219,7 @@ async function main(): Promise<void> {
   let [accepted, otherResults] = [0, 0];
   const otherWords = new Map<string, number>();
   const note = (words: string) => otherWords.set(words, (otherWords.get(words) ?? 0) + 1);
-  for (const generated of textsOf(Number(count), Number(seed))) {
+  for (const generated of textsOf(count, seed)) {
     const text = withoutNewKeys(ours, theirs, generated);
     const one = answersTo(ours, text, ourBefore);
     const other = answersTo(theirs, text, theirBefore);

@@ -1,21 +1,29 @@
 /**
- * `npm run compare-tests -- BEFORE [AFTER]`: compares the syntax trees of the tests of two commits, with identifiers and text blanked,
+ * `npm run compare-tests`: compares the syntax trees of the tests of two commits, with identifiers and text blanked,
  * and lists every other difference. So it shows whether a change of names and texts has changed what is tested.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { blankedTree } from './blanked-tree.ts';
 import { projectRoot } from './commands.ts';
 
-const [before, after = 'HEAD'] = process.argv.slice(2);
-if (before === undefined || before.startsWith('-')) {
-  console.error(
-    'Usage: npm run compare-tests -- BEFORE [AFTER]\n\nBoth are commits. AFTER defaults to HEAD.',
-  );
-  process.exit(2);
-}
+const { before, after } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run compare-tests -- <before> [after]
+
+Lists how the tests of two commits differ, apart from names and texts. The second commit is HEAD by default.
+`,
+    rows: {},
+    takesWords: true,
+    read: (_, [one, other = 'HEAD', ...more]) => {
+      if (one === undefined || more.length > 0) throw new FlagError('give one commit or two');
+      return { before: one, after: other };
+    },
+  }),
+);
 
 function git(...args: string[]): string {
   return execFileSync('git', args, { cwd: projectRoot, encoding: 'utf8', maxBuffer: 1 << 28 });

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot } from './commands.ts';
 import { baseCommit, committedText, withCommit } from './cost-of-change/committed.ts';
 import { type Cycles, cyclesOf } from './cost-of-change/cycles.ts';
@@ -26,7 +26,8 @@ const recordName = 'cost-of-change.json';
 const configName = 'tsconfig.sources.json';
 const recordFile = join(projectRoot, recordName);
 
-const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
+const flags = defineFlags({
+  help: `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
 
 Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json. No number
 may rise above the committed one: that of the commit where this branch began or, on the main branch, of the last commit. If
@@ -37,7 +38,18 @@ Without a kind, it prints the sum and the ten worst names of each kind. With a k
   --check   prints only differences from the record
   --write   records the counts, unless one rose without an explanation
 Exit status: 0 if all counts are as recorded, 1 if a count rose or the record is out of date, 2 for a wrong command line.
-`;
+`,
+  rows: { files: { type: 'boolean' }, check: { type: 'boolean' }, write: { type: 'boolean' } },
+  takesWords: true,
+  read: (values, words) => {
+    const known = [...kinds, 'cycles'] as const;
+    const kind = known.find((one) => one === words[0]);
+    if (words.length > (kind === undefined ? 0 : 1))
+      throw new FlagError(`${words.join(' ')}: no kind; take ${known.join(', ')}`);
+    if (values.check && values.write) throw new FlagError('--check and --write: take one of them');
+    return { ...values, kind };
+  },
+});
 
 /** Measures the project in a folder. */
 export function measureCost(root: string, configFile: string): Measurement {
@@ -119,33 +131,9 @@ function report(measured: Measurement, isWriting: boolean): boolean {
 }
 
 function main(): void {
-  const boolean = { type: 'boolean' } as const;
-  const options = { files: boolean, check: boolean, write: boolean, help: boolean };
-  let parsed: ReturnType<typeof parseArgs<{ options: typeof options; allowPositionals: true }>>;
-  try {
-    parsed = parseArgs({ options, allowPositionals: true });
-  } catch (error) {
-    wrongUsage((error as Error).message);
-    return;
-  }
-  const { values, positionals } = parsed;
-  const [kind, ...others] = positionals;
-  const known: readonly string[] = [...kinds, 'cycles'];
-  if (others.length > 0 || (kind !== undefined && !known.includes(kind))) {
-    wrongUsage(`${positionals.join(' ')}: no kind; take ${known.join(', ')}`);
-    return;
-  }
-  if (values.check === true && values.write === true) {
-    wrongUsage('--check and --write: take one of them');
-    return;
-  }
-  if (values.help === true) {
-    process.stdout.write(usage);
-    return;
-  }
+  const { kind, files: withFiles, check, write } = scriptFlags(flags);
   const measured = measureCost(projectRoot, configName);
-  const withFiles = values.files === true;
-  if (values.check !== true && values.write !== true) {
+  if (!check && !write) {
     for (const one of kind === undefined ? kinds : kinds.filter((name) => name === kind)) {
       const max = kind === undefined ? worst : Number.POSITIVE_INFINITY;
       console.log(`${kindText(one, measured.touched[one], max, withFiles)}\n`);
@@ -153,12 +141,7 @@ function main(): void {
     const isOfCycles = kind === 'cycles';
     if (kind === undefined || isOfCycles) console.log(`${cyclesText(measured.cycles, isOfCycles)}\n`);
   }
-  if (!report(measured, values.write === true)) process.exitCode = 1;
-}
-
-function wrongUsage(message: string): void {
-  process.stderr.write(`${message}\n\n${usage}`);
-  process.exitCode = 2;
+  if (!report(measured, write)) process.exitCode = 1;
 }
 
 if (import.meta.main) main();

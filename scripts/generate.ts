@@ -1,10 +1,8 @@
-/**
- * `npm run generate`: writes all committed files that are made from others. With `--check`, writes nothing and fails if a
- * committed file is stale.
- */
+/** `npm run generate`: writes all committed files that are made from others. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { mustRun, projectRoot } from './commands.ts';
 
 function filesBelow(folder: string): Map<string, string> {
@@ -36,23 +34,20 @@ function checkGenerated(): void {
   }
 }
 
+const { check } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run generate -- [--check]
+
+Writes all committed files that are made from others.
+
+  --check  writes nothing, and fails if a committed file is stale
+`,
+    rows: { check: { type: 'boolean' } },
+  }),
+);
+const generators = ['settings-doc', 'crd', 'schemas', 'tables-doc', 'chart', 'draw-algorithms', 'openapi'];
+
 mustRun('buf', ['lint']);
-if (process.argv.includes('--check')) {
-  checkGenerated();
-  mustRun('node', ['scripts/settings-doc.ts', '--check']);
-  mustRun('node', ['scripts/crd.ts', '--check']);
-  mustRun('node', ['scripts/schemas.ts', '--check']);
-  mustRun('node', ['scripts/tables-doc.ts', '--check']);
-  mustRun('node', ['scripts/chart.ts', '--check']);
-  mustRun('node', ['scripts/draw-algorithms.ts', '--check']);
-  mustRun('node', ['scripts/openapi.ts', '--check']);
-} else {
-  mustRun('buf', ['generate']);
-  mustRun('node', ['scripts/settings-doc.ts']);
-  mustRun('node', ['scripts/crd.ts']);
-  mustRun('node', ['scripts/schemas.ts']);
-  mustRun('node', ['scripts/tables-doc.ts']);
-  mustRun('node', ['scripts/chart.ts']);
-  mustRun('node', ['scripts/draw-algorithms.ts']);
-  mustRun('node', ['scripts/openapi.ts']);
-}
+if (check) checkGenerated();
+else mustRun('buf', ['generate']);
+for (const name of generators) mustRun('node', [`scripts/${name}.ts`, ...(check ? ['--check'] : [])]);

@@ -4,7 +4,6 @@
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import {
   apiServerProgram,
   etcdProgram,
@@ -12,6 +11,7 @@ import {
   kubectlProgram,
   redisProgram,
 } from '../test/support/find-server.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot, run } from './commands.ts';
 import { type Walk, walkOfRequest, walkOfRuleChange } from './house-walks.ts';
 
@@ -145,7 +145,8 @@ export function tableOf(rows: readonly HouseRow[]): string {
     .join('\n');
 }
 
-const usage = `Usage: npm run measure-house -- [--no-walks | --write] [--paths]
+const houseFlags = defineFlags({
+  help: `Usage: npm run measure-house -- [--no-walks | --write] [--paths]
 
 Counts source files and lines, and follows one warm request and one change of rules through real processes (they need
 redis-server, etcd, kube-apiserver and kubectl, which \`npm run test:servers\` gets). If one of these is missing, it uses the
@@ -155,36 +156,27 @@ walks in house.json, which also has the targets.
   --write      writes the walks to house.json
   --paths      also prints the files of both walks, with the functions that ran
 Exit status: 0; 1 if a server for --write or --paths is missing; 2 for a wrong command line.
-`;
+`,
+  rows: { 'no-walks': { type: 'boolean' }, write: { type: 'boolean' }, paths: { type: 'boolean' } },
+  read: ({ 'no-walks': noWalks, write, paths }) => {
+    if (noWalks && (write || paths))
+      throw new FlagError('--no-walks measures no walk that --write or --paths could use');
+    return { noWalks, write, paths };
+  },
+});
 
 async function main(): Promise<void> {
-  let flags: { 'no-walks'?: boolean; write?: boolean; paths?: boolean; help?: boolean };
-  try {
-    const boolean = { type: 'boolean' } as const;
-    const options = { 'no-walks': boolean, write: boolean, paths: boolean, help: boolean };
-    flags = parseArgs({ options }).values;
-    if (flags['no-walks'] === true && (flags.write === true || flags.paths === true)) {
-      throw new Error('--no-walks measures no walk that --write or --paths could use');
-    }
-  } catch (error) {
-    process.stderr.write(`${(error as Error).message}\n\n${usage}`);
-    process.exitCode = 2;
-    return;
-  }
-  if (flags.help === true) {
-    process.stdout.write(usage);
-    return;
-  }
+  const { noWalks, write, paths } = scriptFlags(houseFlags);
   const file = join(projectRoot, 'house.json');
   const limits = JSON.parse(readFileSync(file, 'utf8')) as HouseLimits;
   const rows = houseRows(sourceLines(), limits);
-  const missing = flags['no-walks'] === true ? [] : missingServers();
-  if (missing.length > 0 && (flags.write === true || flags.paths === true)) {
+  const missing = noWalks ? [] : missingServers();
+  if (missing.length > 0 && (write || paths)) {
     process.stderr.write(`the walks cannot be measured: ${missing.join('; ')}\n`);
     process.exitCode = 1;
     return;
   }
-  if (flags['no-walks'] === true || missing.length > 0) {
+  if (noWalks || missing.length > 0) {
     for (const reason of missing) process.stderr.write(`the walks are recorded ones: ${reason}\n`);
     const { request, ruleChange } = limits.walks;
     const recorded = walkRows(request, ruleChange, limits);
@@ -192,8 +184,8 @@ async function main(): Promise<void> {
   } else {
     const [request, ruleChange] = [await walkOfRequest(), await walkOfRuleChange()];
     rows.push(...walkRows(request, ruleChange, limits));
-    if (flags.paths === true) printPaths({ request, 'change of rules': ruleChange });
-    if (flags.write === true) {
+    if (paths) printPaths({ request, 'change of rules': ruleChange });
+    if (write) {
       const sizeOf = ({ files, functions }: Walk): WalkSize => ({ files, functions });
       const walks = { request: sizeOf(request), ruleChange: sizeOf(ruleChange) };
       writeFileSync(file, JSON.stringify({ ...limits, walks }, null, 2));

@@ -1,16 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
+  nightlyFlags,
   nightlyParts,
   nightlyReport,
   nightlyTable,
   type PartOutcome,
-  readNightlyOptions,
   repeating,
 } from './nightly-parts.ts';
 
 const namesOf = (args: string[]): string[] | undefined =>
-  readNightlyOptions(args, 7)?.parts.map(({ name }) => name);
+  nightlyFlags(7)
+    .parse(args)
+    ?.parts.map(({ name }) => name);
 const truth = nightlyParts[0]!;
 const passed: PartOutcome = { part: truth, seed: 7, failure: undefined, seconds: 605.4, output: 'fine' };
 const failed: PartOutcome = {
@@ -49,13 +51,13 @@ describe('the command line of npm run nightly', () => {
   });
 
   it('has a seed of its own, or the given one', () => {
-    expect(readNightlyOptions([], 7)).toMatchObject({ seed: 7, report: undefined, list: false });
-    expect(readNightlyOptions(['--seed', '9', '--report', 'a.md', '--list'], 7)).toMatchObject({
+    expect(nightlyFlags(7).parse([])).toMatchObject({ seed: 7, report: undefined, list: false });
+    expect(nightlyFlags(7).parse(['--seed', '9', '--report', 'a.md', '--list'])).toMatchObject({
       seed: 9,
       report: 'a.md',
       list: true,
     });
-    expect(readNightlyOptions(['--help', 'nothing'], 7)).toBeUndefined();
+    expect(nightlyFlags(7).parse(['--help', 'nothing'])).toBeUndefined();
   });
 
   it.each([
@@ -63,7 +65,7 @@ describe('the command line of npm run nightly', () => {
     [['--seed', '0'], /^--seed is a whole number from 1 to 2147483647, not "0"$/],
     [['--minutes', '1'], /^Unknown option '--minutes'/],
   ])('rejects %j', (args, message) => {
-    expect(() => readNightlyOptions(args, 7)).toThrow(message);
+    expect(() => nightlyFlags(7).parse(args)).toThrow(message);
   });
 });
 

@@ -1,6 +1,5 @@
 /** The long tests of `npm run nightly`, its command line, and the words of its report. Pure. */
-import { parseArgs } from 'node:util';
-import { FlagError, numberFlag } from '../test/support/script-flags.ts';
+import { defineFlags, FlagError, type ScriptFlags } from '../test/support/script-flags.ts';
 
 export interface NightlyPart {
   /** Selects it on the command line. */
@@ -118,7 +117,18 @@ export const nightlyParts: readonly NightlyPart[] = [
   },
 ];
 
-export const nightlyHelp = `Usage: npm run nightly -- [name ...] [--seed <n>] [--report <file>] [--list]
+export interface NightlyOptions {
+  parts: readonly NightlyPart[];
+  seed: number;
+  /** Path of the report. */
+  report: string | undefined;
+  list: boolean;
+}
+
+/** Describes the command line. `anySeed` is the default. */
+export function nightlyFlags(anySeed: number): ScriptFlags<NightlyOptions> {
+  return defineFlags({
+    help: `Usage: npm run nightly -- [name ...] [--seed <n>] [--report <file>] [--list]
 
 Runs all long tests, or the named ones, one after the other. It continues after a failure. It needs the servers of
 npm run test:servers.
@@ -131,39 +141,24 @@ npm run test:servers.
 At the end it prints a table with the result, the wall time and the seed of each part, and the commands that repeat failed parts.
 Ctrl-C stops the current part, and prints the table.
 Exit status: 0 if all parts passed, 1 if a part failed, 2 for a wrong command line, 130 after Ctrl-C.
-`;
-
-export interface NightlyOptions {
-  parts: readonly NightlyPart[];
-  seed: number;
-  /** Path of the report. */
-  report: string | undefined;
-  list: boolean;
-}
-
-/** Returns undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-export function readNightlyOptions(args: readonly string[], anySeed: number): NightlyOptions | undefined {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      seed: { type: 'string', default: String(anySeed) },
+`,
+    rows: {
+      seed: { type: 'number', min: 1, max: 2 ** 31 - 1, whole: true, default: anySeed },
       report: { type: 'string' },
-      list: { type: 'boolean', default: false },
+      list: { type: 'boolean' },
+    },
+    takesWords: true,
+    read: (values, names) => {
+      const known = nightlyParts.map(({ name }) => name);
+      const unknown = names.filter((name) => !known.includes(name));
+      if (unknown.length > 0)
+        throw new FlagError(`there is no part ${unknown.join(', ')}; there are ${known.join(', ')}`);
+      return {
+        ...values,
+        parts: nightlyParts.filter(({ name }) => names.length === 0 || names.includes(name)),
+      };
     },
   });
-  if (values.help) return undefined;
-  const known = nightlyParts.map(({ name }) => name);
-  const unknown = positionals.filter((name) => !known.includes(name));
-  if (unknown.length > 0)
-    throw new FlagError(`there is no part ${unknown.join(', ')}; there are ${known.join(', ')}`);
-  return {
-    parts: nightlyParts.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
-    report: values.report,
-    list: values.list,
-  };
 }
 
 export interface PartOutcome {

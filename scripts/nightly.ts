@@ -2,15 +2,14 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { readOrExplain } from '../test/support/script-flags.ts';
+import { scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot } from './commands.ts';
 import {
   type NightlyPart,
-  nightlyHelp,
+  nightlyFlags,
   nightlyReport,
   nightlyTable,
   type PartOutcome,
-  readNightlyOptions,
   repeating,
 } from './nightly-parts.ts';
 
@@ -19,10 +18,7 @@ const maxOutput = 20_000;
 /** The time between SIGTERM and SIGKILL. */
 const stopMs = 20_000;
 
-const { parts, seed, report, list } = readOrExplain(
-  () => readNightlyOptions(process.argv.slice(2), randomInt(1, 2 ** 31)),
-  { help: nightlyHelp, script: 'nightly' },
-);
+const { parts, seed, report, list } = scriptFlags(nightlyFlags(randomInt(1, 2 ** 31)));
 
 let isInterrupted = false;
 let stopPart: ((signal: NodeJS.Signals) => void) | undefined;

@@ -2,7 +2,6 @@
 import { randomInt } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { parseArgs } from 'node:util';
 import {
   createVitest,
   type Reporter,
@@ -12,7 +11,7 @@ import {
 } from 'vitest/node';
 import { HangRecord, isEndOf } from '../test/support/hang-record.ts';
 import { gateTimes, minSeconds, propertyTimesFile } from '../test/support/property-times.ts';
-import { FlagError, numberFlag, readOrExplain } from '../test/support/script-flags.ts';
+import { defineFlags, explaining, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 
 interface PropertiesOptions {
   /** Parts of the paths of test files; empty: all that have properties. */
@@ -28,7 +27,8 @@ interface PropertiesOptions {
   writesTimes: boolean;
 }
 
-const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
+const flags = defineFlags({
+  help: `Usage: npm run properties -- [part of a file's path ...] [flags]
 
 Runs the property, model and fuzz tests with more cases than usual, on two workers, and prints the failures.
 
@@ -45,48 +45,28 @@ Runs the property, model and fuzz tests with more cases than usual, on two worke
 It prints a failure at once, with its seed, path, smallest case and the command that repeats it. Add the case to the
 test, as one of the \`examples\` or as a separate test.
 Exit status: 0 if no test failed, 1 if a test failed, 2 for a wrong command line.
-`;
-
-/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-function readOptions(args: readonly string[]): PropertiesOptions | undefined {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      times: { type: 'string', default: '10' },
-      minutes: { type: 'string' },
-      seed: { type: 'string', default: String(randomInt(1_000_000)) },
-      name: { type: 'string' },
-      path: { type: 'string' },
-      'write-times': { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) return undefined;
-  const { times, minutes, seed, name, path } = values;
-  if (path !== undefined && !/^\d+(:\d+)*$/.test(path))
-    throw new FlagError(`--path is numbers with colons between, not "${path}"`);
-  const writesTimes = values['write-times'];
-  if (
-    writesTimes &&
-    (positionals.length > 0 || name !== undefined || path !== undefined || minutes !== undefined)
-  )
-    throw new FlagError(
-      '--write-times runs all properties once: give it no path, --name, --path or --minutes',
-    );
-  return {
-    writesTimes,
-    paths: positionals,
-    times: writesTimes ? gateTimes : numberFlag({ flag: '--times', text: times, min: 0.1, max: 10_000 }),
-    minutes:
-      minutes === undefined
-        ? undefined
-        : numberFlag({ flag: '--minutes', text: minutes, min: 0.1, max: 1440 }),
-    seed: numberFlag({ flag: '--seed', text: seed, min: 0, max: 2_147_483_647, whole: true }),
-    name,
-    path,
-  };
-}
+`,
+  rows: {
+    times: { type: 'number', min: 0.1, max: 10_000, default: 10 },
+    minutes: { type: 'number', min: 0.1, max: 1440 },
+    seed: { type: 'number', min: 0, max: 2_147_483_647, whole: true, default: randomInt(1_000_000) },
+    name: { type: 'string' },
+    path: { type: 'string' },
+    'write-times': { type: 'boolean' },
+  },
+  takesWords: true,
+  read: ({ 'write-times': writesTimes, ...values }, paths): PropertiesOptions => {
+    const { minutes, name, path } = values;
+    if (path !== undefined && !/^\d+(:\d+)*$/.test(path))
+      throw new FlagError(`--path is numbers with colons between, not "${path}"`);
+    const isPartial = paths.length > 0 || [name, path, minutes].some((value) => value !== undefined);
+    if (writesTimes && isPartial)
+      throw new FlagError(
+        '--write-times runs all properties once: give it no path, --name, --path or --minutes',
+      );
+    return { ...values, writesTimes, paths, times: writesTimes ? gateTimes : values.times };
+  },
+});
 
 /** Files that have properties, or fuzz; not those that measure time. @throws FlagError when no path has what is asked for */
 function propertyFiles(parts: readonly string[]): string[] {
@@ -250,9 +230,8 @@ async function runRounds(options: PropertiesOptions, files: string[]): Promise<v
   process.exit(tally.failed.size > 0 || tally.cases === 0 ? 1 : 0);
 }
 
-const explained = { help, script: 'properties' };
-const options = readOrExplain(() => readOptions(process.argv.slice(2)), explained);
+const options = scriptFlags(flags);
 await runRounds(
   options,
-  readOrExplain(() => propertyFiles(options.paths), explained),
+  explaining(flags.help, () => propertyFiles(options.paths)),
 );

@@ -4,14 +4,15 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { defineFlags, explaining, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot } from './commands.ts';
 import { type Finding, findingsOf, type Kind, kinds, type Ratchet, ratchets } from './prose/lint.ts';
 import { proseTexts } from './prose/texts.ts';
 
 const recordFile = join(projectRoot, 'prose.json');
 
-const usage = `Usage: npm run prose -- [${kinds.join(' | ')}] [FILE or COMMAND ...] [--check | --write]
+const flags = defineFlags({
+  help: `Usage: npm run prose -- [${kinds.join(' | ')}] [FILE or COMMAND ...] [--check | --write]
 
 Lints the documents and the texts of settings, fields, help and API descriptions. Without a kind, it prints the number of
 findings of each kind. With a kind or files, it prints the findings.
@@ -20,7 +21,11 @@ findings of each kind. With a kind or files, it prints the findings.
             any, or fewer than recorded
   --write   records the numbers of ${ratchets.join(', ')}, unless one rose
 Exit status: 0 if there are no errors and all numbers are as recorded, 1 otherwise, 2 for a wrong command line.
-`;
+`,
+  rows: { check: { type: 'boolean' }, write: { type: 'boolean' } },
+  takesWords: true,
+  read: (values, words) => ({ ...values, words }),
+});
 
 type Counts = Record<Kind, number>;
 type Recorded = Record<Ratchet, number>;
@@ -60,25 +65,15 @@ function print(findings: readonly Finding[]): void {
   }
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      check: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) {
-    console.log(usage);
-    return 0;
-  }
-  const wanted = kinds.filter((kind) => positionals.includes(kind));
-  const files = positionals.filter((name) => !kinds.some((kind) => kind === name));
+async function main(): Promise<number> {
+  const { words, ...values } = scriptFlags(flags);
+  const wanted = kinds.filter((kind) => words.includes(kind));
+  const files = words.filter((name) => !kinds.some((kind) => kind === name));
   const all = await proseTexts(projectRoot);
   const texts = all.filter(({ source }) => files.length === 0 || files.includes(source));
-  if (texts.length === 0) throw new TypeError(`no document or command is called ${files.join(', ')}`);
+  explaining(flags.help, () => {
+    if (texts.length === 0) throw new FlagError(`no document or command is called ${files.join(', ')}`);
+  });
   const findings = await findingsOf(texts);
   const shown = wanted.length === 0 ? findings : findings.filter(({ kind }) => wanted.includes(kind));
   if (files.length > 0) {
@@ -107,10 +102,4 @@ async function main(args: readonly string[]): Promise<number> {
   return rose.length > 0 ? 1 : 0;
 }
 
-if (import.meta.main) {
-  process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {
-    if (!(error instanceof TypeError)) throw error;
-    console.error(`${error.message}\n\n${usage}`);
-    return 2;
-  });
-}
+if (import.meta.main) process.exitCode = await main();

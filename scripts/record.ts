@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { defineFlags, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot } from './commands.ts';
 import { startProgram } from './started-program.ts';
 import { drawTerminal, rowsOfPicture, type TerminalStep } from './terminal-picture.ts';
@@ -154,6 +155,17 @@ function comparable(rows: readonly string[]): string {
     .replaceAll(/\b[0-9a-f]{16}\b/g, '<version>');
 }
 
+const { check } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run record -- [--check]
+
+Plays the first minutes with Weir and draws what they print as docs/pictures/story.svg.
+
+  --check  writes nothing, and fails if the commands print something else than the picture shows
+`,
+    rows: { check: { type: 'boolean' } },
+  }),
+);
 const picture = drawTerminal({
   title: 'The first minutes with Weir',
   description:
@@ -162,7 +174,7 @@ const picture = drawTerminal({
   columns,
   steps: await play(),
 });
-if (!process.argv.includes('--check')) {
+if (!check) {
   writeFileSync(target, picture);
 } else {
   const [shown, printed] = [readFileSync(target, 'utf8'), picture].map((svg) =>

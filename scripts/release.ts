@@ -19,9 +19,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { findServer, helmProgram } from '../test/support/find-server.ts';
-import { FlagError, readOrExplain } from '../test/support/script-flags.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { projectRoot, run } from './commands.ts';
 
 interface ReleaseOptions {
@@ -64,7 +63,8 @@ const knownProcessors = ['x64', 'arm64'];
 /** The name of the repository in documents, chart and alerts before a release replaces it. */
 const placeholder = 'example/weir';
 
-const help = `Usage: npm run release -- [flags]
+const flags = defineFlags({
+  help: `Usage: npm run release -- [flags]
 
 Releases the current commit. The command makes these files: the npm tarballs (weir and
 @weir-limits/limiter), the chart, the command line for Linux (x64 and arm64, with Node in it), the bill of materials and SHA256SUMS.
@@ -86,46 +86,40 @@ The field repository in package.json determines the names of image and chart, an
   --out <folder>         an empty or new folder for the files (default: dist-release, which the command empties)
 
 Exit status: 0 after a complete release or dry run, 1 if it stopped or failed, 2 for a wrong command line.
-`;
-
-/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-function readOptions(args: readonly string[]): ReleaseOptions | undefined {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      'dry-run': { type: 'boolean', default: false },
-      repository: { type: 'string' },
-      image: { type: 'string' },
-      processors: { type: 'string', default: knownProcessors.join(',') },
-      out: { type: 'string' },
-    },
-  });
-  if (values.help) return undefined;
-  const dryRun = values['dry-run'];
-  const repository = values.repository ?? ownRepository();
-  if (!dryRun && repository === placeholder) {
-    throw new FlagError(
-      `the repository is still ${placeholder}: to push, set the repository in package.json or --repository to yours`,
-    );
-  }
-  if (!/^[\w.-]+\/[\w.-]+$/.test(repository)) {
-    throw new FlagError(`--repository must be <owner>/<name>, not "${repository}"`);
-  }
-  const image = values.image ?? `ghcr.io/${repository.toLowerCase()}`;
-  if (!/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)+$/.test(image)) {
-    throw new FlagError(`--image must be <registry>/<name> in lowercase and without a tag, not "${image}"`);
-  }
-  const processors = values.processors === 'none' ? [] : values.processors.split(',');
-  const unknown = processors.find((name) => !knownProcessors.includes(name));
-  if (unknown !== undefined)
-    throw new FlagError(`--processors takes ${knownProcessors.join(',')}, not "${unknown}"`);
-  const out = values.out === undefined ? defaultOut : resolve(values.out);
-  if (out !== defaultOut && existsSync(out) && readdirSync(out).length > 0) {
-    throw new FlagError(`--out must be an empty or new folder, but ${out} has files`);
-  }
-  return { dryRun, repository, image, out, processors };
-}
+`,
+  rows: {
+    'dry-run': { type: 'boolean' },
+    repository: { type: 'string' },
+    image: { type: 'string' },
+    processors: { type: 'string', default: knownProcessors.join(',') },
+    out: { type: 'string' },
+  },
+  read: (values): ReleaseOptions => {
+    const dryRun = values['dry-run'];
+    const repository = values.repository ?? ownRepository();
+    if (!dryRun && repository === placeholder) {
+      throw new FlagError(
+        `the repository is still ${placeholder}: to push, set the repository in package.json or --repository to yours`,
+      );
+    }
+    if (!/^[\w.-]+\/[\w.-]+$/.test(repository)) {
+      throw new FlagError(`--repository must be <owner>/<name>, not "${repository}"`);
+    }
+    const image = values.image ?? `ghcr.io/${repository.toLowerCase()}`;
+    if (!/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)+$/.test(image)) {
+      throw new FlagError(`--image must be <registry>/<name> in lowercase and without a tag, not "${image}"`);
+    }
+    const processors = values.processors === 'none' ? [] : values.processors.split(',');
+    const unknown = processors.find((name) => !knownProcessors.includes(name));
+    if (unknown !== undefined)
+      throw new FlagError(`--processors takes ${knownProcessors.join(',')}, not "${unknown}"`);
+    const out = values.out === undefined ? defaultOut : resolve(values.out);
+    if (out !== defaultOut && existsSync(out) && readdirSync(out).length > 0) {
+      throw new FlagError(`--out must be an empty or new folder, but ${out} has files`);
+    }
+    return { dryRun, repository, image, out, processors };
+  },
+});
 
 /** The field `repository` of package.json: `github:owner/name`. */
 function ownRepository(): string {
@@ -430,7 +424,7 @@ function makeRelease(options: ReleaseOptions, folder: string): void {
   console.log(dryRun ? 'dry run: nothing was pushed' : `released weir ${version}`);
 }
 
-const options = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'release' });
+const options = scriptFlags(flags);
 const folder = mkdtempSync(join(tmpdir(), 'weir-release-'));
 try {
   makeRelease(options, folder);

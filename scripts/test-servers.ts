@@ -60,6 +60,7 @@ import {
   valkeyProgram,
   xmllintProgram,
 } from '../test/support/find-server.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 
 import { run } from './commands.ts';
 import type { Needs } from './needed-servers.ts';
@@ -348,11 +349,6 @@ function downloadDefinitions(): void {
 }
 
 function main(names: readonly string[]): void {
-  const unknown = names.filter((name) => installers.every(({ program }) => program.command !== name));
-  if (unknown.length > 0) {
-    console.error(`no server of the tests: ${unknown.join(', ')}`);
-    process.exit(2);
-  }
   const needs = names.length === 0 ? undefined : { commands: new Set(names), definitions: false };
   installServers(needs);
   for (const { program } of installers) {
@@ -364,4 +360,20 @@ function main(names: readonly string[]): void {
   console.log(`definitions of others: ${missingDefinitions() ?? 'found'}`);
 }
 
-if (import.meta.main) main(process.argv.slice(2));
+const flags = defineFlags({
+  help: `Usage: npm run test:servers -- [<name> ...]
+
+Finds the servers and clients that tests use, or the named ones, and installs what is missing and can be installed.
+
+Names: ${installers.map(({ program }) => program.command).join(', ')}
+`,
+  rows: {},
+  takesWords: true,
+  read: (_, names) => {
+    const unknown = names.filter((name) => installers.every(({ program }) => program.command !== name));
+    if (unknown.length > 0) throw new FlagError(`no server of the tests: ${unknown.join(', ')}`);
+    return names;
+  },
+});
+
+if (import.meta.main) main(scriptFlags(flags));

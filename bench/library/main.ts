@@ -1,13 +1,13 @@
 /**
- * `npm run bench:library [-- --seconds N --rounds N]`: the library beside rate-limiter-flexible and @upstash/ratelimit, on one Redis
+ * `npm run bench:library`: the library beside rate-limiter-flexible and @upstash/ratelimit, on one Redis
  * and in memory. Decisions per CPU second of the process and Redis together, medians of the rounds, in each of which every library
  * has its turn. Memory counts the process alone.
  */
 import { execFileSync, fork, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { projectRoot } from '../../scripts/commands.ts';
+import { defineFlags, scriptFlags } from '../../test/support/script-flags.ts';
 import { median } from '../bench-figures.ts';
 import { startRedisIfFound } from '../bench-redis.ts';
 import { processCpuUs } from '../process-cpu.ts';
@@ -19,11 +19,22 @@ interface Measured {
   p99Ms: number;
 }
 
-const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '2' }, rounds: { type: 'string', default: '5' } },
-});
-const durationMs = Number(values.seconds) * 1000;
-const rounds = Number(values.rounds);
+const { seconds, rounds } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run bench:library -- [--seconds <n>] [--rounds <n>]
+
+Compares the library with others, on one Redis and in memory.
+
+  --seconds <n>  how long each load lasts, 0.1 to 3600 (default 2)
+  --rounds <n>   each figure is the median of this number of rounds, 1 to 1000 (default 5)
+`,
+    rows: {
+      seconds: { type: 'number', min: 0.1, max: 3600, default: 2 },
+      rounds: { type: 'number', min: 1, max: 1000, whole: true, default: 5 },
+    },
+  }),
+);
+const durationMs = seconds * 1000;
 
 /** Installed once for each lock file. */
 function installed(): string {

@@ -1,5 +1,6 @@
 /** Sentences of texts in several markup languages, and samples of them. */
 
+import { FlagError } from '../../test/support/script-flags.ts';
 import { paragraphsOf } from './lint.ts';
 import { sentencesOf } from './sentence-rules.ts';
 
@@ -53,7 +54,7 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return copy;
 }
 
-/** `count` different sentences of each source, in an order that says nothing. @throws TypeError when there are not so many */
+/** `count` different sentences of each source, in an order that says nothing. @throws FlagError when there are not so many */
 export function mixSentences(
   sources: Readonly<Record<Sentence['source'], readonly string[]>>,
   { seed, count }: { seed: number; count: number },
@@ -62,7 +63,7 @@ export function mixSentences(
   const chosen = (['ours', 'theirs'] as const).flatMap((source) => {
     const different = [...new Set(sources[source])];
     if (different.length < count)
-      throw new TypeError(`${source}: ${different.length} sentences, ${count} are needed`);
+      throw new FlagError(`${source}: ${different.length} sentences, ${count} are needed`);
     return shuffled(different, random)
       .slice(0, count)
       .map((text) => ({ text, source }));
@@ -70,14 +71,14 @@ export function mixSentences(
   return shuffled(chosen, random);
 }
 
-/** Returns percentages of each source. `numbers` count from 1. @throws TypeError for one that the sample does not have */
+/** Returns percentages of each source. `numbers` count from 1. @throws FlagError for one that the sample does not have */
 export function shareOfMarked(
   sample: readonly Sentence[],
   numbers: readonly number[],
 ): Record<Sentence['source'], number> {
   const marked = [...new Set(numbers)].map((number) => {
     const sentence = sample[number - 1];
-    if (sentence === undefined) throw new TypeError(`the sample has no sentence ${number}`);
+    if (sentence === undefined) throw new FlagError(`the sample has no sentence ${number}`);
     return sentence;
   });
   const share = (source: Sentence['source']): number => {

@@ -1,11 +1,10 @@
-/** `npm run attacks`: every attack against a limiter of its own; `attacksHelp` has the flags. */
+/** `npm run attacks`: every attack against a limiter of its own; the help has the flags. */
 import { randomInt } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { parseArgs } from 'node:util';
 
 import { withTable } from '../faults/fault-table.ts';
-import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, scriptFlags } from '../support/script-flags.ts';
 import { allAttacks } from './all-attacks.ts';
 import type { Attack } from './attack.ts';
 import {
@@ -18,7 +17,9 @@ import {
   problemsOf,
 } from './attack-run.ts';
 
-const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--seed <n>] [--list] [--write]
+const options = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--seed <n>] [--list] [--write]
 
 Attacks a limiter as strangers would, on loopback, with a client beside it that does no harm. Each attack has a limiter
 of its own, with ${limitMiB} MiB of memory where a cgroup can be made (as root, as a rule); without, its memory is looked
@@ -35,13 +36,17 @@ which the machine gave it or the limiter no core, and what the attacker got. Wro
 more than ${bounds.worstMs} ms, a refusal of the good client, a limiter that ended, an attack that reached what it was made for, and an attack
 that did not take place as a whole.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or a program that is missing.
-`;
+`,
+    rows: {
+      only: { type: 'strings' },
+      seconds: { type: 'number', min: 1, max: 600, default: 5 },
+      seed: { type: 'number', min: 1, max: 2 ** 31 - 1, whole: true, default: randomInt(1, 2 ** 31) },
+      list: { type: 'boolean' },
+      write: { type: 'boolean' },
+    },
+  }),
+);
 const document = new URL('../../docs/attacks.md', import.meta.url);
-
-const options = readOrExplain(() => readOptions(process.argv.slice(2)), {
-  help: attacksHelp,
-  script: 'attacks',
-});
 const known = allAttacks.map(({ name }) => name);
 const unknown = options.only.filter((name) => !known.includes(name));
 const chosen = allAttacks.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
@@ -55,31 +60,6 @@ if (options.list) {
   process.exitCode = 2;
 } else {
   await attackAll();
-}
-
-function readOptions(
-  args: string[],
-): { only: string[]; seconds: number; seed: number; list: boolean; write: boolean } | undefined {
-  const { values } = parseArgs({
-    args,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      only: { type: 'string', multiple: true, default: [] },
-      seconds: { type: 'string', default: '5' },
-      seed: { type: 'string', default: String(randomInt(1, 2 ** 31)) },
-      list: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) return undefined;
-  const { only, list, write } = values;
-  return {
-    only,
-    list,
-    write,
-    seconds: numberFlag({ flag: '--seconds', text: values.seconds, min: 1, max: 600 }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
-  };
 }
 
 async function attackAll(): Promise<void> {

@@ -3,10 +3,9 @@
  * Redis, with reservations and without. Ends with an error when a budget with reservations was overspent, or one leaked.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { withTable } from '../faults/fault-table.ts';
 import { findServer, redisProgram } from '../support/find-server.ts';
-import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, scriptFlags } from '../support/script-flags.ts';
 import { budgetLoad, runBudgets } from './budget-run.ts';
 import { restartedRedis } from './budget-stores.ts';
 import { budgetBreaches, budgetTable } from './budget-table.ts';
@@ -14,7 +13,9 @@ import { checkThenCharge, reserveThenCommit, type Way } from './ways.ts';
 
 const document = new URL('../../docs/budgets.md', import.meta.url);
 
-const help = `Usage: npm run budgets -- [--streams <n>] [--seed <n>] [--write]
+const { streams, seed, write } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run budgets -- [--streams <n>] [--seed <n>] [--write]
 
 Lets streams of answers begin at once over four limiters and one Redis: each is charged to the budgets of its model, its
 team and its user. 5% die, 2% say twice what they cost, a limiter is killed, Redis is killed and started again with its data.
@@ -26,34 +27,14 @@ First with reservations, then by a check before and a charge after. It takes som
 
 Exit status: 0 when no budget with reservations was overspent, nothing leaked and nothing was counted twice or lost, 1
 when not, 2 for a wrong command line or without redis-server.
-`;
-
-function readOptions(args: readonly string[]): { streams: number; seed: number; write: boolean } | undefined {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      streams: { type: 'string', default: '10000' },
-      seed: { type: 'string', default: '1' },
-      write: { type: 'boolean', default: false },
+`,
+    rows: {
+      streams: { type: 'number', min: 100, max: 50_000, whole: true, default: 10_000 },
+      seed: { type: 'number', min: 1, max: 2 ** 31, whole: true, default: 1 },
+      write: { type: 'boolean' },
     },
-  });
-  if (values.help) return undefined;
-  return {
-    streams: numberFlag({
-      flag: '--streams',
-      text: values.streams,
-      min: 100,
-      max: 50_000,
-      whole: true,
-    }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31, whole: true }),
-    write: values.write,
-  };
-}
-
-const explained = { help, script: 'budgets' };
-const { streams, seed, write } = readOrExplain(() => readOptions(process.argv.slice(2)), explained);
+  }),
+);
 const redis = findServer(redisProgram);
 if ('missing' in redis) {
   console.error(redis.missing);

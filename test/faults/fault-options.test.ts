@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { allCases } from './all-cases.ts';
-import { faultHelp, faultPaces, readFaultOptions } from './fault-options.ts';
+import { faultFlags, faultPaces } from './fault-options.ts';
 
-const read = (...args: string[]) => readFaultOptions(args, allCases);
+const flags = faultFlags(allCases);
+const read = (...args: string[]) => flags.parse(args);
 
 describe('the command line of npm run faults', () => {
   it('runs all cases, or the named ones', () => {
@@ -10,7 +11,7 @@ describe('the command line of npm run faults', () => {
     expect(read('mode-deny', 'leases')?.cases.map(({ name }) => name)).toEqual(['leases', 'mode-deny']);
     expect(read('--write')?.write).toBe(true);
     expect(read('--help')).toBeUndefined();
-    expect(faultHelp(allCases)).toContain('  redis-killed: Redis is killed');
+    expect(flags.help).toContain('  redis-killed: Redis is killed');
   });
 
   it.each([

@@ -1,7 +1,6 @@
 /** The command line of `npm run faults`, and when a fault comes. Pure. */
-import { parseArgs } from 'node:util';
 import { seededRandom } from '../../bench/zipf.ts';
-import { FlagError, numberFlag } from '../support/script-flags.ts';
+import { defineFlags, FlagError, type ScriptFlags } from '../support/script-flags.ts';
 import type { FaultCase } from './fault-case.ts';
 import type { FaultPace } from './fault-run.ts';
 
@@ -12,7 +11,11 @@ export interface FaultOptions {
   write: boolean;
 }
 
-export const faultHelp = (known: readonly FaultCase[]): string => `Usage: npm run faults -- [case ...] [flags]
+/** Describes the command line. `known`: the cases that it can name. */
+export function faultFlags(known: readonly FaultCase[]): ScriptFlags<FaultOptions> {
+  const names = known.map(({ name }) => name);
+  return defineFlags({
+    help: `Usage: npm run faults -- [case ...] [flags]
 
 Runs a limiter under load while something happens to its store, all cases or the named ones, and prints the figures. Needs the
 servers of npm run test:servers.
@@ -25,39 +28,27 @@ The cases:
 ${known.map(({ name, what }) => `  ${name}: ${what}`).join('\n')}
 
 Exit status: 0 when all bounds held, 1 when one did not, 2 for a wrong command line.
-`;
-
-/** Returns undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-export function readFaultOptions(
-  args: readonly string[],
-  known: readonly FaultCase[],
-): FaultOptions | undefined {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      seed: { type: 'string' },
-      write: { type: 'boolean', default: false },
+`,
+    rows: {
+      seed: { type: 'number', min: 1, max: 2 ** 31 - 1, whole: true },
+      write: { type: 'boolean' },
+    },
+    takesWords: true,
+    read: ({ seed, write }, chosen) => {
+      const unknown = chosen.filter((name) => !names.includes(name));
+      if (unknown.length > 0)
+        throw new FlagError(`there is no case ${unknown.join(', ')}; there are ${names.join(', ')}`);
+      if (write && (chosen.length > 0 || seed !== undefined))
+        throw new FlagError(
+          '--write takes all cases, and no --seed: the document has one table of comparable figures',
+        );
+      return {
+        cases: known.filter(({ name }) => chosen.length === 0 || chosen.includes(name)),
+        seed,
+        write,
+      };
     },
   });
-  if (values.help) return undefined;
-  const names = known.map(({ name }) => name);
-  const unknown = positionals.filter((name) => !names.includes(name));
-  if (unknown.length > 0)
-    throw new FlagError(`there is no case ${unknown.join(', ')}; there are ${names.join(', ')}`);
-  if (values.write && (positionals.length > 0 || values.seed !== undefined))
-    throw new FlagError(
-      '--write takes all cases, and no --seed: the document has one table of comparable figures',
-    );
-  return {
-    cases: known.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
-    seed:
-      values.seed === undefined
-        ? undefined
-        : numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
-    write: values.write,
-  };
 }
 
 const documentPace: FaultPace = { perSecond: 1000, quietMs: 1500, outageMs: 2000 };

@@ -1,18 +1,15 @@
 /** `npm run faults`: a limiter under load while something happens to its store; fault-options.ts has the flags. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { readOrExplain } from '../support/script-flags.ts';
+import { scriptFlags } from '../support/script-flags.ts';
 import { allCases } from './all-cases.ts';
 import { breaches } from './fault-figures.ts';
-import { faultHelp, faultPaces, readFaultOptions } from './fault-options.ts';
+import { faultFlags, faultPaces } from './fault-options.ts';
 import { runFaultCase } from './fault-run.ts';
 import { type FaultRow, faultTable, withTable } from './fault-table.ts';
 
 const document = new URL('../../docs/reliability.md', import.meta.url);
 
-const { cases, seed, write } = readOrExplain(() => readFaultOptions(process.argv.slice(2), allCases), {
-  help: faultHelp(allCases),
-  script: 'faults',
-});
+const { cases, seed, write } = scriptFlags(faultFlags(allCases));
 if (seed !== undefined) console.error(`faults: seed ${seed}`);
 const nextPace = faultPaces(seed);
 const rows: FaultRow[] = [];

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 
-import { fuzzHelp, readFuzzOptions } from './fuzz-options.ts';
+import { fuzzFlags } from './fuzz-options.ts';
 import { FuzzTally } from './fuzz-tally.ts';
 import { fuzzTargets } from './targets.ts';
 
-describe('readFuzzOptions', () => {
+describe('npm run fuzz', () => {
   it('goes on without an end, a minute a turn', () => {
-    expect(readFuzzOptions(['hpack', '--seed', '7'])).toMatchObject({
+    expect(fuzzFlags.parse(['hpack', '--seed', '7'])).toMatchObject({
       ...{ targets: ['hpack'], seconds: 60, rounds: Number.POSITIVE_INFINITY, seed: 7 },
       ...{ save: false, replay: undefined },
     });
-    expect(readFuzzOptions(['--seconds', '0.2', '--rounds', '3'])).toMatchObject({ seconds: 0.2, rounds: 3 });
-    expect(readFuzzOptions(['-h'])).toBeUndefined();
+    expect(fuzzFlags.parse(['--seconds', '0.2', '--rounds', '3'])).toMatchObject({ seconds: 0.2, rounds: 3 });
+    expect(fuzzFlags.parse(['-h'])).toBeUndefined();
   });
 
   it.each([
@@ -24,11 +24,11 @@ describe('readFuzzOptions', () => {
     [['--seed', '-1'], "Option '--seed' argument is ambiguous"],
     [['--seed=-1'], '--seed is a whole number from 0 to 4294967295, not "-1"'],
   ])('refuses %j', (args, message) => {
-    expect(() => readFuzzOptions(args)).toThrow(message);
+    expect(() => fuzzFlags.parse(args)).toThrow(message);
   });
 
   it('has every target in its help', () => {
-    expect(fuzzHelp).toContain(`\n  ${fuzzTargets.map(({ name }) => name).join(', ')} `);
+    expect(fuzzFlags.help).toContain(`\n  ${fuzzTargets.map(({ name }) => name).join(', ')} `);
   });
 });
 

@@ -1,24 +1,10 @@
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { FlagError, numberFlag } from '../support/script-flags.ts';
+import { defineFlags, FlagError } from '../support/script-flags.ts';
 
-export interface FuzzOptions {
-  /** Empty: all there are. */
-  targets: string[];
-  seconds: number;
-  /** `Infinity`: until something is found or Ctrl-C. */
-  rounds: number;
-  seed: number;
-  /** Seconds from one line about the progress to the next. */
-  progress: number;
-  save: boolean;
-  /** Path of the one input to run. */
-  replay: string | undefined;
-  corpusFolder: string;
-  targetsFile: string;
-}
+const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-export const fuzzHelp = `Usage: npm run fuzz -- [target ...] [flags]
+export const fuzzFlags = defineFlags({
+  help: `Usage: npm run fuzz -- [target ...] [flags]
 
 Mutates inputs of what parses bytes from the network, each target in turn, until something is found or Ctrl-C, which
 ends with a summary. An input must not crash, take 10 s of a processor, or leave memory behind.
@@ -35,44 +21,22 @@ ends with a summary. An input must not crash, take 10 s of a processor, or leave
 
 Such a line says: inputs run, different outcomes and blocks of code reached so far.
 Exit status: 0 when nothing was found, 1 when something was, 2 for a wrong command line.
-`;
-
-const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-
-/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefined {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      seconds: { type: 'string', default: '60' },
-      rounds: { type: 'string' },
-      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-      progress: { type: 'string', default: '10' },
-      save: { type: 'boolean', default: false },
-      replay: { type: 'string' },
-      corpus: { type: 'string', default: path('./corpus') },
-      targets: { type: 'string', default: path('./targets.ts') },
-    },
-  });
-  if (values.help) return undefined;
-  const { seconds, rounds, seed, progress, save, replay } = values;
-  return {
-    targets: positionals,
-    seconds: numberFlag({ flag: '--seconds', text: seconds, min: 0.1, max: 86_400 }),
-    rounds:
-      rounds === undefined
-        ? Number.POSITIVE_INFINITY
-        : numberFlag({ flag: '--rounds', text: rounds, min: 1, max: 1_000_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: seed, min: 0, max: 4_294_967_295, whole: true }),
-    progress: numberFlag({ flag: '--progress', text: progress, min: 0.1, max: 3600 }),
-    save,
-    replay,
-    corpusFolder: values.corpus,
-    targetsFile: values.targets,
-  };
-}
+`,
+  rows: {
+    seconds: { type: 'number', min: 0.1, max: 86_400, default: 60 },
+    rounds: { type: 'number', min: 1, max: 1_000_000, whole: true, default: Number.POSITIVE_INFINITY },
+    seed: { type: 'number', min: 0, max: 4_294_967_295, whole: true, default: Date.now() % 1_000_000 },
+    progress: { type: 'number', min: 0.1, max: 3600, default: 10 },
+    save: { type: 'boolean' },
+    replay: { type: 'string' },
+    corpus: { type: 'string', default: path('./corpus') },
+    targets: { type: 'string', default: path('./targets.ts') },
+  },
+  takesWords: true,
+  read: ({ corpus: corpusFolder, targets: targetsFile, ...others }, targets) => {
+    return { ...others, corpusFolder, targetsFile, targets };
+  },
+});
 
 /** @throws FlagError when one of them is not there */
 export function chosenTargets(wanted: readonly string[], known: readonly string[]): readonly string[] {

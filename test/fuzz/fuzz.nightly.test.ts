@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ChildProgram } from '../support/child-program.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { findPlanted } from './find-planted.ts';
-import { fuzzHelp } from './fuzz-options.ts';
+import { fuzzFlags } from './fuzz-options.ts';
 
 const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
@@ -90,7 +90,7 @@ describe('npm run fuzz', () => {
   });
 
   it('explains itself, and refuses what it does not take', async () => {
-    expect(await run('--help')).toEqual({ code: 0, output: fuzzHelp });
+    expect(await run('--help')).toEqual({ code: 0, output: fuzzFlags.help });
     expect(await run('--seconds', '0')).toEqual({
       code: 2,
       output:

@@ -1,16 +1,16 @@
 /** `npm run fuzz`: every target in turn, until something is found or Ctrl-C. fuzz-options.ts says what it takes. */
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { FlagError, readOrExplain } from '../support/script-flags.ts';
+import { explaining, FlagError, scriptFlags } from '../support/script-flags.ts';
 import { readCorpus, saveInput, targetOf } from './corpus.ts';
-import { chosenTargets, type FuzzOptions, fuzzHelp, readFuzzOptions } from './fuzz-options.ts';
+import { chosenTargets, fuzzFlags } from './fuzz-options.ts';
 import { FuzzTally, progressText } from './fuzz-tally.ts';
 import type { FuzzTarget } from './fuzz-target.ts';
 import type { FuzzResult } from './fuzz-worker.ts';
 import { fuzzTarget } from './fuzzing.ts';
 
-const explained = { help: fuzzHelp, script: 'fuzz' };
-const options: FuzzOptions = readOrExplain(() => readFuzzOptions(process.argv.slice(2)), explained);
+const { help } = fuzzFlags;
+const options = scriptFlags(fuzzFlags);
 const targetsUrl = new URL(`file://${resolve(options.targetsFile)}`).href;
 const { fuzzTargets } = (await import(targetsUrl)) as { fuzzTargets: readonly FuzzTarget[] };
 const known = fuzzTargets.map(({ name }) => name);
@@ -30,10 +30,10 @@ function report(target: string, seed: number, result: FuzzResult): boolean {
 }
 
 async function replay(path: string): Promise<boolean> {
-  const target = readOrExplain(() => {
+  const target = explaining(help, () => {
     if (!existsSync(path)) throw new FlagError(`--replay: there is no file ${path}`);
-    return chosenTargets([targetOf(resolve(path))], known)[0];
-  }, explained);
+    return chosenTargets([targetOf(resolve(path))], known)[0]!;
+  });
   const corpus = [Uint8Array.from(readFileSync(path))];
   const { finding } = await fuzzTarget({ targetsUrl, target, corpus, seed: 0, seconds: 0 });
   console.log(
@@ -84,7 +84,7 @@ const novelInputs = new Map<string, Uint8Array[]>();
 const isFound =
   options.replay === undefined
     ? await fuzzInTurn(
-        readOrExplain(() => chosenTargets(options.targets, known), explained),
+        explaining(help, () => chosenTargets(options.targets, known)),
         endOnInterrupt(),
       )
     : await replay(options.replay);

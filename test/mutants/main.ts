@@ -1,21 +1,29 @@
-/**
- * `npx node test/mutants/main.ts [--json] [--list] [--check] [TEXT]`: tries the mutants whose defect, file or declaration contains the
- * text. `--list` only names them. `--check` only finds those whose text the sources no longer contain, and those of the long tests.
- */
+/** `npx node test/mutants/main.ts`: tries named mutants. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { projectRoot } from '../../scripts/commands.ts';
+import { defineFlags, scriptFlags } from '../support/script-flags.ts';
 import { longTestDefects } from './long-test-defects.ts';
 import { type Defect, MutantError, mutated } from './mutant-source.ts';
 import { mutants } from './mutants.ts';
 import { runMutants } from './run-mutants.ts';
 
-const { values, positionals } = parseArgs({
-  options: { json: { type: 'boolean' }, list: { type: 'boolean' }, check: { type: 'boolean' } },
-  allowPositionals: true,
+const flags = defineFlags({
+  help: `Usage: npx node test/mutants/main.ts [text] [flags]
+
+Tries the mutants whose defect, file or declaration contains the text: puts each into the sources and runs its test.
+
+  --list   prints the mutants, and tries none
+  --check  prints the mutants, also of the long tests, that no longer apply to the sources, and tries none
+  --json   prints the outcomes as JSON
+
+Exit status: 0 if each test finds its mutant, 1 if not, 2 for a wrong command line, or if no mutant contains the text.
+`,
+  rows: { json: { type: 'boolean' }, list: { type: 'boolean' }, check: { type: 'boolean' } },
+  takesWords: true,
+  read: (values, [text = '']) => ({ ...values, text }),
 });
-const [text = ''] = positionals;
+const { text, ...values } = scriptFlags(flags);
 const chosen = mutants.filter(({ defect, file, within }) => `${defect} ${file} ${within}`.includes(text));
 if (chosen.length === 0) {
   console.error(`no mutant contains ${JSON.stringify(text)}; --list names all`);

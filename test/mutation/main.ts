@@ -1,12 +1,12 @@
 /** `npm run mutants`: how many small defects of a folder its tests find. */
 import { existsSync, readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, FlagError, scriptFlags } from '../support/script-flags.ts';
 import { runLuaMutants } from './run-lua-mutants.ts';
 import { scoreLines, shortfall, survivorsIn } from './score.ts';
 import { runTypeScriptMutants } from './typescript-mutants.ts';
 
-const help = `Usage: npm run mutants -- <folder> [flags]
+const flags = defineFlags({
+  help: `Usage: npm run mutants -- <folder> [flags]
 
 Changes one operator, condition or constant of the folder's sources after the other, runs the tests that reach it, and says
 which changes no test noticed. Sources on disk stay as they are. TypeScript is changed by StrykerJS and tested by the tests beside
@@ -23,50 +23,29 @@ simulation, and tests of test/control-plane that need no API server. The Lua of 
 
 500 mutants take about ten minutes on two cores. They are tested in random order: those before an interruption are a sample, too.
 Exit status: 0 when the score is reached, 1 when not, or when tests fail without a mutant, 2 for a wrong command line.
-`;
+`,
+  rows: {
+    count: { type: 'number', min: 1, max: 100_000, whole: true, default: 500 },
+    seed: { type: 'number', min: 0, max: 2_147_483_647, whole: true, default: 1 },
+    only: { type: 'string' },
+    least: { type: 'number', min: 0, max: 100, default: 0 },
+    'survivors-of': { type: 'string' },
+  },
+  takesWords: true,
+  read: ({ 'survivors-of': earlier, ...values }, [folder, more]) => {
+    if (folder === undefined || more !== undefined)
+      throw new FlagError('give one folder, such as limiter/decide');
+    if (!existsSync(folder)) throw new FlagError(`there is no folder ${folder}`);
+    if (earlier !== undefined && !existsSync(earlier)) throw new FlagError(`there is no file ${earlier}`);
+    const { only } = values;
+    if (only !== undefined && only !== 'typescript' && only !== 'lua')
+      throw new FlagError(`--only is typescript or lua, not "${only}"`);
+    const lines = earlier === undefined ? undefined : survivorsIn(readFileSync(earlier, 'utf8'));
+    return { ...values, folder: folder.replace(/\/+$/, ''), lines };
+  },
+});
 
-interface MutantOptions {
-  folder: string;
-  count: number;
-  seed: number;
-  only: string | undefined;
-  least: number;
-  lines: string[] | undefined;
-}
-
-/** @throws FlagError, or an error of Node's parser */
-function readOptions(): MutantOptions | undefined {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      count: { type: 'string', default: '500' },
-      seed: { type: 'string', default: '1' },
-      only: { type: 'string' },
-      least: { type: 'string', default: '0' },
-      'survivors-of': { type: 'string' },
-    },
-  });
-  if (values.help) return undefined;
-  const [folder, more] = positionals;
-  if (folder === undefined || more !== undefined)
-    throw new FlagError('give one folder, such as limiter/decide');
-  if (!existsSync(folder)) throw new FlagError(`there is no folder ${folder}`);
-  const { only, 'survivors-of': earlier } = values;
-  if (earlier !== undefined && !existsSync(earlier)) throw new FlagError(`there is no file ${earlier}`);
-  if (only !== undefined && only !== 'typescript' && only !== 'lua')
-    throw new FlagError(`--only is typescript or lua, not "${only}"`);
-  return {
-    folder: folder.replace(/\/+$/, ''),
-    count: numberFlag({ flag: '--count', text: values.count, min: 1, max: 100_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2_147_483_647, whole: true }),
-    only,
-    least: numberFlag({ flag: '--least', text: values.least, min: 0, max: 100 }),
-    lines: earlier === undefined ? undefined : survivorsIn(readFileSync(earlier, 'utf8')),
-  };
-}
-
-const { folder, only, least, ...sample } = readOrExplain(readOptions, { help, script: 'mutants' });
+const { folder, only, least, ...sample } = scriptFlags(flags);
 const byLanguage = { lua: runLuaMutants, typescript: runTypeScriptMutants };
 const lines: string[] = [];
 const shortfalls: string[] = [];

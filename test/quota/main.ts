@@ -1,8 +1,7 @@
 /** `npm run quota`: measures limits that three Envoys share through the quota service. Takes 12 minutes. */
-import { parseArgs } from 'node:util';
 import { endScript } from '../support/end-script.ts';
 import { envoyProgram, programPath, redisProgram } from '../support/find-server.ts';
-import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, FlagError, scriptFlags } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
 import { CostSite } from './limiter-cost.ts';
 import { type QuotaFigures, type QuotaRun, runQuota } from './quota-run.ts';
@@ -10,7 +9,8 @@ import { type QuotaFigures, type QuotaRun, runQuota } from './quota-run.ts';
 const skewed = [0.8, 0.15, 0.05];
 const equal = [1 / 3, 1 / 3, 1 / 3];
 
-const help = `Usage: npm run quota -- [--only <part>] [--seed <n>]
+const flags = defineFlags({
+  help: `Usage: npm run quota -- [--only <part>] [--seed <n>]
 
 Measures what quota clients cost a limiter and its Redis, then limits that three Envoys share through two limiters. It takes some
 12 minutes, on a machine that does nothing else, and needs envoy and redis-server.
@@ -19,25 +19,19 @@ Measures what quota clients cost a limiter and its Redis, then limits that three
   --seed <n>     of the times at which requests come (default 1)
 
 Exit status: 0 when no limit was exceeded, 1 when one was or a limiter was not killed as planned, 2 for a wrong command line.
-`;
-
-const { only, seed } = readOrExplain(
-  () => {
-    const { values } = parseArgs({
-      options: {
-        help: { type: 'boolean', short: 'h', default: false },
-        only: { type: 'string' },
-        seed: { type: 'string', default: '1' },
-      },
-    });
-    if (values.help) return undefined;
+`,
+  rows: {
+    only: { type: 'string' },
+    seed: { type: 'number', min: 1, max: 2 ** 31 - 1, whole: true, default: 1 },
+  },
+  read: (values) => {
     if (![undefined, 'costs', 'limits'].includes(values.only))
       throw new FlagError(`--only must be costs or limits, not ${values.only}`);
-    const numbers = { min: 1, max: 2 ** 31 - 1, whole: true };
-    return { only: values.only, seed: numberFlag({ flag: '--seed', text: values.seed, ...numbers }) };
+    return values;
   },
-  { help, script: 'quota' },
-);
+});
+
+const { only, seed } = scriptFlags(flags);
 const usual = { demand: 1.5, windows: 2, isPoisson: false, seed } as const;
 
 /** Those of a group run at the same time, as one of them needs little of a core. */

@@ -2,7 +2,6 @@
  * `npm run change-cost`: what one change of an object costs a replica of the control plane by the number of objects in its fleet, as
  * CPU of this process on virtual time, with an API server in memory and three limiters with delta xDS. A second replica follows.
  */
-import { parseArgs } from 'node:util';
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 import { Incremental, RejectedLists } from '../../control-plane/xds/discovery-form.ts';
 import type { CallListener } from '../../control-plane/xds/limiter-stream.ts';
@@ -11,18 +10,12 @@ import { capabilities } from '../../rules/language/capabilities.ts';
 import { kind as configKind } from '../../rules/language/kinds.ts';
 import { Random } from '../fuzz/random.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
-import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, numberOf, scriptFlags } from '../support/script-flags.ts';
 import { MemoryCluster } from './memory-cluster.ts';
 import { kindNamed, publishedSchemas } from './simulated-objects.ts';
 import { SimulatedReplica, systemNamespace } from './simulated-replica.ts';
 import { epochMs, VirtualTime } from './virtual-time.ts';
 
-const help = `Usage: npm run change-cost -- [--objects <n>]... [--changes <n>] [--replicas <n>]
-
-  --objects <n>   in the fleet (default 50 and 5000)
-  --changes <n>   that are measured, one a second, after 80 others (default 200)
-  --replicas <n>  the first one leads (default 1)
-`;
 const warmUp = 80;
 const namespace = 'team';
 const fleet = 'edge';
@@ -132,26 +125,26 @@ async function measure(numbers: Numbers): Promise<void> {
   );
 }
 
-const { objects, ...rest } = readOrExplain(
-  () => {
-    const { values } = parseArgs({
-      options: {
-        objects: { type: 'string', multiple: true, default: ['50', '5000'] },
-        changes: { type: 'string', default: '200' },
-        replicas: { type: 'string', default: '1' },
-        help: { type: 'boolean', default: false },
-      },
-    });
-    if (values.help) return undefined;
-    const number = (flag: string, text: string) =>
-      numberFlag({ flag, text, min: 1, max: 1_000_000, whole: true });
-    return {
-      objects: values.objects.map((text) => number('--objects', text)),
-      changes: number('--changes', values.changes),
-      replicas: number('--replicas', values.replicas),
-    };
-  },
-  { help, script: 'change-cost' },
+/** The row of a number from 1 on. */
+const positive = { type: 'number', min: 1, max: 1_000_000, whole: true } as const;
+const { objects, ...rest } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run change-cost -- [--objects <n>]... [--changes <n>] [--replicas <n>]
+
+  --objects <n>   in the fleet (default 50 and 5000)
+  --changes <n>   that are measured, one a second, after 80 others (default 200)
+  --replicas <n>  the first one leads (default 1)
+`,
+    rows: {
+      objects: { type: 'strings', default: ['50', '5000'] },
+      changes: { ...positive, default: 200 },
+      replicas: { ...positive, default: 1 },
+    },
+    read: ({ objects: texts, ...numbers }) => ({
+      ...numbers,
+      objects: texts.map((text) => numberOf('objects', positive, text)),
+    }),
+  }),
 );
 for (const count of objects) await measure({ objects: count, ...rest });
 // What ran in the simulation may hold the process.

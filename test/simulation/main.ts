@@ -4,13 +4,19 @@ import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { projectRoot } from '../../scripts/commands.ts';
 import { longTestDefects } from '../mutants/long-test-defects.ts';
 import { mutated } from '../mutants/mutant-source.ts';
-import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, scriptFlags } from '../support/script-flags.ts';
 
-const help = `Usage: npm run simulate -- [--faults <n>] [--seed <n>] [--with-defect]
+/** Of the events that a known seed has: seeds differ. */
+const enoughEvents = 1 / 4;
+
+/** How long a failure is looked for in shorter histories. */
+const shrinkMs = 120_000;
+
+const flags = defineFlags({
+  help: `Usage: npm run simulate -- [--faults <n>] [--seed <n>] [--with-defect]
 
 Runs three replicas of the control plane with ten limiters in one thread, on virtual time and an API server in memory, changes
 objects and injects faults by chance, and checks all the time that what must hold does. Needs no servers.
@@ -23,33 +29,14 @@ objects and injects faults by chance, and checks all the time that what must hol
 At the end the report as JSON; after a violation, which ends the run, the shortest history that was found to lead to one.
 Exit status: 0 when all held, 1 when something did not or too little happened to judge (with --with-defect: 0 when something did not
 hold, else 1), 2 for a wrong command line.
-`;
-
-/** Of the events that a known seed has: seeds differ. */
-const enoughEvents = 1 / 4;
-
-/** How long a failure is looked for in shorter histories. */
-const shrinkMs = 120_000;
-
-function readOptions(args: readonly string[]) {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      faults: { type: 'string', default: '20000' },
-      seed: { type: 'string', default: String(randomInt(2 ** 31)) },
-      'with-defect': { type: 'boolean', default: false },
-      log: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) return undefined;
-  return {
-    count: numberFlag({ flag: '--faults', text: values.faults, min: 100, max: 10_000_000, whole: true }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2 ** 31, whole: true }),
-    withDefect: values['with-defect'],
-    log: values.log,
-  };
-}
+`,
+  rows: {
+    faults: { type: 'number', min: 100, max: 10_000_000, whole: true, default: 20_000 },
+    seed: { type: 'number', min: 0, max: 2 ** 31, whole: true, default: randomInt(2 ** 31) },
+    'with-defect': { type: 'boolean' },
+    log: { type: 'boolean' },
+  },
+});
 
 /** Sources on disk stay unchanged. */
 function loadWithDefect(): void {
@@ -64,10 +51,7 @@ function loadWithDefect(): void {
   });
 }
 
-const { count, seed, withDefect, log } = readOrExplain(() => readOptions(process.argv.slice(2)), {
-  help,
-  script: 'simulate',
-});
+const { faults: count, seed, 'with-defect': withDefect, log } = scriptFlags(flags);
 if (withDefect) loadWithDefect();
 // After the hook, which changes what is loaded.
 const { laterElections, missingEvents, planOf, runSteps, shrunk } = await import('./run-simulation.ts');

@@ -1,14 +1,13 @@
 /** `npm run soak`: ten minutes of load by default, then 100,000 rejected values; soak-options.ts has the flags. */
 import { findServer, redisProgram } from '../support/find-server.ts';
-import { readOrExplain } from '../support/script-flags.ts';
+import { scriptFlags } from '../support/script-flags.ts';
 import { problemsOf } from './problems.ts';
 import { rejectedValueProblems, rejectValues } from './rejected-values.ts';
 import { soak } from './soak.ts';
-import { readSoakOptions, soakHelp } from './soak-options.ts';
+import { soakFlags } from './soak-options.ts';
 
 const rejectedValues = 100_000;
-const explained = { help: soakHelp, script: 'soak' };
-const { minutes, seed } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
+const { minutes, seed } = scriptFlags(soakFlags);
 const redis = findServer(redisProgram);
 if ('missing' in redis) {
   console.error(redis.missing);

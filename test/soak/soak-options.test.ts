@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-import { readSoakOptions, soakHelp } from './soak-options.ts';
+import { soakFlags } from './soak-options.ts';
 
 const main = fileURLToPath(new URL('./main.ts', import.meta.url));
 const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
@@ -18,9 +18,9 @@ const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr:
 
 describe('npm run soak', () => {
   it('takes ten minutes, or as many as it is reported', () => {
-    expect(readSoakOptions([])).toEqual({ minutes: 10, seed: 7 });
-    expect(readSoakOptions(['--minutes', '1.5', '--seed', '9'])).toEqual({ minutes: 1.5, seed: 9 });
-    expect(readSoakOptions(['--help', '--minutes', '0'])).toBeUndefined();
+    expect(soakFlags.parse([])).toEqual({ minutes: 10, seed: 7 });
+    expect(soakFlags.parse(['--minutes', '1.5', '--seed', '9'])).toEqual({ minutes: 1.5, seed: 9 });
+    expect(soakFlags.parse(['--help', '--minutes', '0'])).toBeUndefined();
   });
 
   it.each([
@@ -38,6 +38,6 @@ describe('npm run soak', () => {
   });
 
   it('explains itself', async () => {
-    expect(await run('--help')).toEqual({ code: 0, stdout: soakHelp, stderr: '' });
+    expect(await run('--help')).toEqual({ code: 0, stdout: soakFlags.help, stderr: '' });
   });
 });

@@ -1,8 +1,7 @@
-import { parseArgs } from 'node:util';
+import { defineFlags } from '../support/script-flags.ts';
 
-import { numberFlag } from '../support/script-flags.ts';
-
-export const soakHelp = `Usage: npm run soak -- [--minutes <n>] [--seed <n>]
+export const soakFlags = defineFlags({
+  help: `Usage: npm run soak -- [--minutes <n>] [--seed <n>]
 
 Puts a limiter under load, judges every answer, and looks at its memory. Needs redis-server.
 
@@ -14,27 +13,15 @@ fifths), wrong answers, and live memory in bytes after a garbage collection. At 
 100,000 values are refused once each, and a line of JSON says how many keys Redis held before and holds once their windows
 are over. Then what was wrong, a line each.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or no redis-server.
-`;
-
-export interface SoakFlags {
-  minutes: number;
-  seed: number;
-}
-
-/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-export function readSoakOptions(args: readonly string[]): SoakFlags | undefined {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      minutes: { type: 'string', default: '10' },
-      seed: { type: 'string', default: '7' },
+`,
+  rows: {
+    minutes: {
+      type: 'number',
+      min: 1,
+      max: 1440,
+      default: 10,
+      because: 'in less, caches still fill, and memory says nothing',
     },
-  });
-  if (values.help) return undefined;
-  const because = 'in less, caches still fill, and memory says nothing';
-  return {
-    minutes: numberFlag({ flag: '--minutes', text: values.minutes, min: 1, max: 1440, because }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 1, max: 2 ** 31 - 1, whole: true }),
-  };
-}
+    seed: { type: 'number', min: 1, max: 2 ** 31 - 1, whole: true, default: 7 },
+  },
+});

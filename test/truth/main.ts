@@ -1,10 +1,11 @@
 /** `npm run truth`: ends with an error when a status was not true; `help` has the flags. */
 import { randomInt } from 'node:crypto';
-import { parseArgs } from 'node:util';
-import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { defineFlags, FlagError, scriptFlags } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
 
-const help = `Usage: npm run truth -- [--minutes <n> | --seconds <n>] [--seed <n>] [--with-defect]
+const flags = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run truth -- [--minutes <n> | --seconds <n>] [--seed <n>] [--with-defect]
 
 Runs an API server, control planes and limiters, lets things happen to them by chance, and compares every second what
 the statuses of objects say with what limiters decide. Needs etcd, kube-apiserver and kubectl.
@@ -17,36 +18,20 @@ the statuses of objects say with what limiters decide. Needs etcd, kube-apiserve
 A line about every minute and a half. At the end the report as JSON; after a violation, which ends the run, what happened
 before it, and where the logs are.
 Exit status: 0 when all statuses were true, 1 when one was not (with --with-defect the other way round), 2 for a wrong command line.
-`;
-
-function readOptions(
-  args: readonly string[],
-): { seconds: number; seed: number; withDefect: boolean } | undefined {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      help: { type: 'boolean', short: 'h', default: false },
-      minutes: { type: 'string' },
-      seconds: { type: 'string' },
-      'with-defect': { type: 'boolean', default: false },
-      seed: { type: 'string', default: String(randomInt(2 ** 31)) },
+`,
+    rows: {
+      minutes: { type: 'number', min: 1, max: 1440 },
+      seconds: { type: 'number', min: 30, max: 86_400 },
+      'with-defect': { type: 'boolean' },
+      seed: { type: 'number', min: 0, max: 2 ** 31, whole: true, default: randomInt(2 ** 31) },
     },
-  });
-  if (values.help) return undefined;
-  const { minutes = '10', seconds } = values;
-  if (seconds !== undefined && values.minutes !== undefined)
-    throw new FlagError('give --minutes or --seconds, not both');
-  return {
-    seconds:
-      seconds === undefined
-        ? 60 * numberFlag({ flag: '--minutes', text: minutes, min: 1, max: 1440 })
-        : numberFlag({ flag: '--seconds', text: seconds, min: 30, max: 86_400 }),
-    seed: numberFlag({ flag: '--seed', text: values.seed, min: 0, max: 2 ** 31, whole: true }),
-    withDefect: values['with-defect'],
-  };
-}
-
-const flags = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'truth' });
+    read: ({ minutes, seconds, seed, 'with-defect': withDefect }) => {
+      if (seconds !== undefined && minutes !== undefined)
+        throw new FlagError('give --minutes or --seconds, not both');
+      return { seconds: seconds ?? 60 * (minutes ?? 10), seed, withDefect };
+    },
+  }),
+);
 const { seconds, seed } = flags;
 const removeProgram = await setup();
 // After `setup`, which says which program that is.
