@@ -154,6 +154,19 @@ export function ruleValue(rule: Rule): JsonObject {
   return ofRuleFiles.rule(rule);
 }
 
+/**
+ * Returns the path to a field of a rule that is not written, because it has no effect, and the reason in the terms of rule files.
+ * Undefined if there is none.
+ */
+export function omittedField({
+  limits: [limit],
+}: Rule): { path: readonly string[]; why: string } | undefined {
+  if (!limit?.unlimited || limit.requestsPerUnit === defaultLimit.requestsPerUnit) return undefined;
+  const field = 'requests_per_unit';
+  const why = `${field} has no effect beside unlimited, so the output omits it`;
+  return { path: ['rate_limit', field], why };
+}
+
 const defaultRule = makeRule({}, []);
 const defaultLimit = makeLimit({});
 

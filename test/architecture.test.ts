@@ -55,7 +55,7 @@ const allowed: Record<string, string[]> = {
     'rules/yaml',
   ],
   'cli/completion': ['cli/shared'],
-  'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/yaml'],
+  'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/review', 'rules/yaml'],
   'cli/diff': [
     'cli/forms',
     'cli/replay',

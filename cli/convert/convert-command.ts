@@ -2,10 +2,10 @@ import type { JsonObject } from '../../rules/model.ts';
 import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { rootsOf } from '../shared/contained-files.ts';
+import { choiceOf, commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
+import { type OutputFormat, outputFormat } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -15,7 +15,7 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import { yamlText } from '../shared/yaml-text.ts';
-import { type Conversion, convertRules, type Target, targets } from './converted-rules.ts';
+import { type Conversion, convertRules, omittedFields, targets } from './converted-rules.ts';
 
 const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]
 
@@ -38,26 +38,12 @@ Converts rules to another format, and writes them to standard output: a rule fil
 Comments, annotations and status are not converted. Exit status: 0 when everything was converted. 1 when something cannot be converted; the command then writes nothing. 2 for a wrong command line, or rules that cannot be read.
 `;
 
-export const convertCommand = commandOf(
-  help,
-  {
-    to: { type: 'string' },
-    domain: { type: 'string' },
-    name: { type: 'string' },
-    namespace: { type: 'string' },
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    'allow-loss': { type: 'boolean' },
-    ...rootFlag,
-    output: { ...outputFlag.output, values: ['yaml', 'json'] },
-  },
-  convert,
-);
+export const convertCommand = commandOf(help, convert);
 
 function convert(flags: ParsedFlags): number {
   const format = outputFormat(flags);
-  const target = givenTarget(flags.text('to'));
+  const target = choiceOf(flags, 'to', targets);
+  if (target === undefined) throw new UsageError('convert needs --to rules, manifest or xds');
   if (target === 'manifest') rejectBadNames(flags);
   const [path, stray] = flags.positionals;
   if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
@@ -79,16 +65,10 @@ function convert(flags: ParsedFlags): number {
   }
   const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), ...chosen });
   if (isRejected(conversion, flags.on('allow-loss'))) return 1;
+  for (const words of omittedFields(sources, target)) printProblem(`warning: ${words}`);
   if (format !== 'json' && target !== 'xds') noteComments(input);
   io().stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
   return 0;
-}
-
-function givenTarget(to: string | undefined): Target {
-  const target = targets.find((one) => one === to);
-  if (target !== undefined) return target;
-  if (to === undefined) throw new UsageError('convert needs --to rules, manifest or xds');
-  throw new UsageError(`--to is rules, manifest or xds, not "${to}"`);
 }
 
 /** @throws UsageError */

@@ -1,9 +1,16 @@
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
-import { ruleFileName } from '../../rules/language/tables.ts';
+import { manifestWords, ruleFileName } from '../../rules/language/tables.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
+import { limitedRules } from '../../rules/review/explain-descriptor.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { type ManifestIdentity, manifestValue, objectName, ruleFileValue } from '../../rules/write-rules.ts';
+import {
+  type ManifestIdentity,
+  manifestValue,
+  objectName,
+  omittedField,
+  ruleFileValue,
+} from '../../rules/write-rules.ts';
 import { resourcesToJson } from '../shared/json-resources.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 
@@ -42,6 +49,20 @@ export function convertRules(
     name: given.name ?? (object === undefined ? source.domain : source.name),
   }));
   return { documents: [resourcesToJson(named) as JsonObject], losses, problems: [] };
+}
+
+/** Returns the places of fields without effect that the output omits. The JSON of xDS has all fields. */
+export function omittedFields(sources: readonly LoadedSource[], target: Target): string[] {
+  if (target === 'xds') return [];
+  return sources.flatMap(({ file, kind, placeOf, source }) => {
+    return Array.from(limitedRules(source)).flatMap(({ rule, place: path }) => {
+      const omitted = omittedField(rule);
+      if (omitted === undefined) return [];
+      const place = placeOf([...path, ...omitted.path]);
+      const where = place === undefined ? file : `${file}:${place.line}:${place.column}`;
+      return [`${where}: ${kind === 'rule-file' ? omitted.why : manifestWords(omitted.why)}`];
+    });
+  });
 }
 
 /** Several files as one source, with the part of each file, in order. */

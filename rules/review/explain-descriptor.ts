@@ -161,12 +161,13 @@ export function noLimitWords(outcome: Exclude<MatchOutcome, { kind: 'found' }>):
 export function* limitedRules({ domain, descriptors }: RuleSource): Generator<{
   path: string;
   place: readonly (string | number)[];
+  rule: Rule;
 }> {
   const open = placedRules(descriptors, 0, []).map((placed) => ({ parent: domain, placed }));
   for (let next = open.shift(); next !== undefined; next = open.shift()) {
     const { rule, path: place } = next.placed;
     const path = `${next.parent}.${compositeOf(rule)}`;
-    if (rule.limits.length > 0) yield { path, place };
+    if (rule.limits.length > 0) yield { path, place, rule };
     open.unshift(...placedRules(rule.descriptors, 0, place).map((placed) => ({ parent: path, placed })));
   }
 }

@@ -94,6 +94,30 @@ descriptors:
     expect(stdout).toContain('  domain: two\n');
   });
 
+  it('warns of a number of requests beside unlimited, which it omits', () => {
+    const folder = temporaryFolder();
+    const limit = 'rate_limit: { unlimited: true, requests_per_unit: 5 }';
+    const file = join(folder, 'a.yaml');
+    writeFileSync(
+      file,
+      `domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - key: b\n        ${limit}\n  - key: c\n    rate_limit: { unlimited: true }\n`,
+    );
+    for (const to of ['rules', 'manifest']) {
+      const { status, stdout, stderr } = runWeir(['convert', file, '--to', to]);
+      expect([status, stderr]).toEqual([
+        0,
+        `weir: warning: ${file}:6:59: requests_per_unit has no effect beside unlimited, so the output omits it\n`,
+      ]);
+      expect(stdout).not.toMatch(/requests/i);
+    }
+    const { stdout, stderr } = runWeir(['convert', file, '--to', 'xds']);
+    expect([stdout, stderr]).toEqual([expect.stringContaining('"requestsPerUnit": 5'), '']);
+    writeFileSync(join(folder, 'xds.json'), stdout);
+    expect(runWeir(['convert', join(folder, 'xds.json'), '--to', 'rules']).stderr).toMatch(
+      /^weir: warning: .*xds\.json:\d+:\d+: requestsPerUnit has no effect beside unlimited/,
+    );
+  });
+
   it('makes names of objects out of domains', () => {
     const names = ['Shop_API', 'a..b', '*', 'x/y.z'].map((domain) => {
       const input = JSON.stringify({ domain, descriptors: [] });
