@@ -11,7 +11,7 @@ of this machine, which need no credentials:
   SOURCE=DIRECTORY MANIFESTS_DIRECTORY=examples/manifests XDS_HOST=127.0.0.1 weir control-plane
 `;
 
-export const controlPlaneCommand = commandOf(help, {}, async (flags) => {
+export const controlPlaneCommand = commandOf(help, async (flags) => {
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, found "${stray}"`);
   // The process does not wait for the event loop to end, because a stuck peer may hold connections open.

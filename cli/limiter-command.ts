@@ -10,7 +10,7 @@ docs/settings.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it.
     RUNTIME_WATCH_ROOT=false weir limiter
 `;
 
-export const limiterCommand = commandOf(help, {}, async (flags) => {
+export const limiterCommand = commandOf(help, async (flags) => {
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`limiter takes no arguments, found "${stray}"`);
   // The process does not wait for the event loop to end, because a stuck peer may hold connections open.

@@ -1,13 +1,10 @@
-/**
- * `node scripts/single-executable.ts <file> [--node <program>]`: the command line as one program that needs no Node
- * installed, from the sources beside this script. `--node` is that of another processor, by default the one that runs this.
- */
+/** `npm run executable`: the command line as one program that needs no Node installed, from the sources beside this script. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { rolldown } from 'rolldown';
 import { packagedFiles } from '../process/files/package-file.ts';
+import { defineFlags, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 import { mustRun, projectRoot } from './commands.ts';
 
 /** Begins the program under the name that it was called by: a link named kubectl-weir makes it a plugin of kubectl. */
@@ -24,7 +21,7 @@ void main(process.argv.slice(2), undefined, name).then((status) => {
 const withoutProcesses = `
 import { CommandError, commandOf } from ${JSON.stringify(join(projectRoot, 'cli/shared/flags.ts'))};
 const without = 'this program is the command line alone: limiter and control plane come as image, chart or npm package';
-const command = commandOf('Not here: ' + without + '.\\n', {}, async () => {
+const command = commandOf('Not here: ' + without + '.\\n', async () => {
   throw new CommandError(without);
 });
 export { command as limiterCommand, command as controlPlaneCommand };
@@ -77,13 +74,20 @@ async function makeExecutable(output: string, node: string | undefined): Promise
   }
 }
 
-const { values, positionals } = parseArgs({
-  options: { node: { type: 'string' } },
-  allowPositionals: true,
-});
-const [output, ...others] = positionals;
-if (output === undefined || others.length > 0) {
-  console.error('usage: node scripts/single-executable.ts <file> [--node <program>]');
-  process.exit(2);
-}
-await makeExecutable(resolve(output), values.node === undefined ? undefined : resolve(values.node));
+const { file, node } = scriptFlags(
+  defineFlags({
+    help: `Usage: npm run executable -- <file> [--node <program>]
+
+Writes the command line into this file, as one program that needs no Node installed.
+
+  --node <program>  the Node of the program, such as one for another processor (default: the one that runs this script)
+`,
+    rows: { node: { type: 'string' } },
+    takesWords: true,
+    read: (values, [output, ...others]) => {
+      if (output === undefined || others.length > 0) throw new FlagError('give one file to write');
+      return { ...values, file: output };
+    },
+  }),
+);
+await makeExecutable(resolve(file), node === undefined ? undefined : resolve(node));

@@ -14,20 +14,20 @@ import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { type Entry, maxUint32, Unit, unitName } from '../../rules/model.ts';
 import {
+  choiceOf,
   commandOf,
   type ParsedFlags,
   perUnit,
   printProblem,
-  timeoutFlag,
   timeoutMs,
   UsageError,
   wholeNumber,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
+import { dataText, outputFormat } from '../shared/output.ts';
 import { type GivenRequest, readEntry, readRequest } from '../shared/request.ts';
 import { diagnose } from './ask-diagnosis.ts';
-import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
+import { type AskAddress, type AskTls, askTls, askToken, parseAddress } from './ask-target.ts';
 import { hintsFor } from './misspelled.ts';
 
 const help = `Usage: weir ask <domain> <key=value> ... [+ <key=value> ...] [flags]
@@ -53,29 +53,23 @@ The flags of the Go client work as well: -dial_string, -domain, -descriptors key
 Exit status: 0 when the limiter answered (OK or OVER_LIMIT). 1 when it did not, or when --until-over-limit never got OVER_LIMIT. 2 for a wrong command line.
 `;
 
+const protocols = ['http', 'grpc'];
+/** Flags of the Go client that repeat arguments of this command, or have no effect. */
+const goFlags = {
+  domain: { type: 'string' },
+  descriptors: { type: 'string', multiple: true },
+  'oltp-protocol': { type: 'string', values: protocols },
+} as const;
+
 export const askCommand = commandOf(
   help,
-  {
-    domain: { type: 'string' },
-    descriptors: { type: 'string', multiple: true },
-    'oltp-protocol': { type: 'string', values: ['http', 'grpc'] },
-    'dial-string': { type: 'string' },
-    'hits-addend': { type: 'string' },
-    ...timeoutFlag,
-    'until-over-limit': { type: 'string' },
-    ...outputFlag,
-    'token-file': { type: 'string' },
-    ...askTlsFlags,
-  },
   async (flags) => {
     const output = outputFormat(flags);
     const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
     const hits = wholeNumber(flags, 'hits-addend', { default: 1, min: -maxUint32, max: maxUint32 });
     const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
     const asked = requestOf(flags);
-    const protocol = flags.text('oltp-protocol') ?? '';
-    if (!['', 'http', 'grpc'].includes(protocol))
-      throw new UsageError(`--oltp-protocol is http or grpc, not "${protocol}"`);
+    if (flags.text('oltp-protocol') !== '') choiceOf(flags, 'oltp-protocol', protocols);
     const descriptors = asked.descriptors.map((entries) => ({ entries, ...counted }));
     const tls = askTls(flags);
     const token = askToken(flags.text('token-file'));
@@ -98,6 +92,7 @@ export const askCommand = commandOf(
       return 1;
     }
   },
+  { flags: goFlags },
 );
 
 /** The limiter gave no decision. The message names the gRPC status and, if known, what to do about it in a second line. */

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
-import { type FlagTypes, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
+import { type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 
 /** The address of one connection. */
@@ -43,14 +43,6 @@ export function endpointText(endpoint: AskEndpoint): string {
 
 /** PEM files of a TLS connection. Without an authority, those of Node are trusted; `cert` and `key` go together. */
 export type AskTls = Partial<Record<'ca' | 'cert' | 'key', Buffer | undefined>>;
-
-/** Flags with the names of the Go client. */
-export const askTlsFlags = {
-  'grpc-use-tls': { type: 'boolean' },
-  'grpc-server-ca-file': { type: 'string' },
-  'grpc-cert-file': { type: 'string' },
-  'grpc-key-file': { type: 'string' },
-} as const satisfies FlagTypes;
 
 /** Returns undefined without --grpc-use-tls, which the other flags need. @throws UsageError if a file is not PEM of the right kind */
 export function askTls(flags: ParsedFlags): AskTls | undefined {

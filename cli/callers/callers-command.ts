@@ -18,7 +18,6 @@ const secretBytes = 32;
 
 export const callersCommand = commandOf(
   help,
-  {},
   (flags) => {
     const [verb, name, stray] = flags.positionals;
     if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
@@ -40,7 +39,7 @@ export const callersCommand = commandOf(
     io().stderr.write(entryText(name, hash('sha256', secret)));
     return 0;
   },
-  ['token'],
+  { words: ['token'] },
 );
 
 function entryText(name: string, digest: string): string {

@@ -5,11 +5,17 @@ import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
-import { isQuietReport, type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
+import {
+  isQuietReport,
+  type Report,
+  type ReportedFinding,
+  reportForm,
+  reportOutputs,
+} from '../forms/report.ts';
+import { rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
 import { io, printLine } from '../shared/io.ts';
-import { describedLimiter, settingFlag } from '../shared/limiter-setting.ts';
+import { describedLimiter } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import { type RuleInput, readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
@@ -86,17 +92,6 @@ function listed(names: readonly string[]): string {
 
 export const checkCommand = commandOf(
   help,
-  {
-    'config-dir': { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    ...settingFlag,
-    strict: { type: 'boolean' },
-    compat: { type: 'boolean' },
-    allow: { type: 'string', multiple: true },
-    envoy: { type: 'string', multiple: true },
-    ...rootFlag,
-    ...reportFlag,
-  },
   async (flags) => {
     const form = reportForm(flags);
     const folder = flags.text('config-dir');
@@ -139,6 +134,7 @@ export const checkCommand = commandOf(
     else if (!inGoWords) io().stdout.write(checkText(inputs, paintFor(io().stdout), isQuiet));
     return exitStatus;
   },
+  { values: { output: reportOutputs } },
 );
 
 function statusOf(inputs: readonly CheckedInput[]): number {

@@ -246,48 +246,54 @@ interface Sums {
 }
 
 export function sumsOf(inputs: readonly CheckedInput[]): Sums {
-  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   return {
-    errors: sum(({ errorCount }) => errorCount),
-    warnings: sum(({ warnings }) => warnings.length),
-    allowed: sum(({ allowed }) => allowed),
+    errors: sumOf(inputs, ({ errorCount }) => errorCount),
+    warnings: sumOf(inputs, ({ warnings }) => warnings.length),
+    allowed: sumOf(inputs, ({ allowed }) => allowed),
   };
+}
+
+function sumOf<Part>(parts: readonly Part[], pick: (part: Part) => number): number {
+  return parts.reduce((total, one) => total + pick(one), 0);
 }
 
 /** Returns for example `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects skipped (v1 ConfigMap ...)`. */
 export function summaryText(all: readonly CheckedInput[]): string {
   const inputs = all.filter(({ summary }) => summary === undefined);
-  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   const callersFiles = inputs.flatMap((input) => input.callersFiles);
-  const parts: string[] = [];
   const profilesFiles = inputs.flatMap((input) => input.profilesFiles);
   const others = callersFiles.length + profilesFiles.length;
-  const ofRules = sum(({ files }) => files.length) - others;
+  const ofRules = sumOf(inputs, ({ files }) => files.length) - others;
+  const parts: string[] = [];
   if (ofRules > 0 || (others === 0 && inputs.length > 0)) {
-    const rules = [
-      count(
-        sum(({ domains }) => domains),
-        'domain',
-      ),
-      count(
-        sum((one) => one.rules),
-        'rule',
-      ),
-    ];
+    const domains = sumOf(inputs, (input) => input.domains);
+    const rules = sumOf(inputs, (input) => input.rules);
     // The domains and rules of files with errors are not counted.
     const isCounted = inputs.every(({ errors }) => errors.length === 0);
-    parts.push([count(ofRules, 'file'), ...(isCounted ? rules : [])].join(', '));
+    parts.push(
+      [count(ofRules, 'file'), ...(isCounted ? [count(domains, 'domain'), count(rules, 'rule')] : [])].join(
+        ', ',
+      ),
+    );
   }
   if (callersFiles.length > 0) {
-    const callers = callersFiles.reduce((total, one) => total + one.callers, 0);
     const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
-    parts.push(`${what}, ${count(callers, 'caller')}`);
+    parts.push(
+      `${what}, ${count(
+        sumOf(callersFiles, ({ callers }) => callers),
+        'caller',
+      )}`,
+    );
   }
   if (profilesFiles.length > 0) {
-    const profiles = profilesFiles.reduce((total, one) => total + one.profiles, 0);
     const what =
       profilesFiles.length === 1 ? 'file of profiles' : `${profilesFiles.length} files of profiles`;
-    parts.push(`${what}, ${count(profiles, 'profile')}`);
+    parts.push(
+      `${what}, ${count(
+        sumOf(profilesFiles, ({ profiles }) => profiles),
+        'profile',
+      )}`,
+    );
   }
   const skipped = inputs.flatMap((input) => input.skipped);
   const objects = skipped.filter(({ type }) => type !== 'file');
@@ -296,7 +302,7 @@ export function summaryText(all: readonly CheckedInput[]): string {
     const shown = types.slice(0, 3).join(', ') + (types.length > 3 ? ' ...' : '');
     parts.push(`${count(objects.length, 'other object')} skipped (${shown})`);
   }
-  const json = sum(({ otherFiles }) => otherFiles.length);
+  const json = sumOf(inputs, ({ otherFiles }) => otherFiles.length);
   if (json > 0) parts.push(`${count(json, 'other JSON file')} skipped`);
   const named = skipped.length - objects.length - json;
   if (named > 0) parts.push(`${count(named, 'file')} with other names skipped`);
@@ -319,15 +325,14 @@ export function unreviewedText(files: readonly string[]): string {
 
 /** Returns one JSON object for any number of arguments. */
 export function checkJson(inputs: readonly CheckedInput[]): string {
-  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   const { errors, warnings, allowed } = sumsOf(inputs);
   const report = {
     errorCount: errors,
     warningCount: warnings,
     allowedCount: allowed,
     files: inputs.flatMap(({ files }) => files),
-    domains: sum(({ domains }) => domains),
-    rules: sum(({ rules }) => rules),
+    domains: sumOf(inputs, ({ domains }) => domains),
+    rules: sumOf(inputs, ({ rules }) => rules),
     callersFiles: inputs.flatMap(({ callersFiles }) => callersFiles),
     profilesFiles: inputs.flatMap(({ profilesFiles }) => profilesFiles),
     skipped: inputs.flatMap(({ skipped }) => skipped),

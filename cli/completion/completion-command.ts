@@ -1,6 +1,7 @@
 /** Completion for shells: scripts made from the flags of the commands, so that pressing Tab starts no program. */
 
-import { type Command, commandOf, commandOfVerbs, type FlagTypes, helpFlag } from '../shared/flags.ts';
+import { type Command, commandOf, commandOfVerbs, helpFlag } from '../shared/flags.ts';
+import type { FlagTypes } from '../shared/help-flags.ts';
 import { io } from '../shared/io.ts';
 
 /** A command with its name. */
@@ -25,7 +26,7 @@ Exit status: 0, or 2 for a wrong command line.
 /** `load` is called when a script is printed. */
 export function completionCommand(load: () => Promise<readonly NamedCommand[]>): Command {
   const verb = (script: (commands: readonly NamedCommand[]) => string) =>
-    commandOf(help, {}, async () => {
+    commandOf(help, async () => {
       io().stdout.write(script(await load()));
       return 0;
     });

@@ -1,12 +1,11 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import { reportText } from '../forms/forms.ts';
-import { isQuietReport, type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
+import { isQuietReport, type ReportForm, reportForm, reportOutputs } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
+import { rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { settingFlag } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import type { PlainError } from '../shared/plain-words.ts';
 import {
@@ -96,16 +95,6 @@ Effects: new (newly limited), stricter, mixed, looser, gone (no longer limited),
 
 export const diffCommand = commandOf(
   help,
-  {
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    'fail-on': { type: 'string', multiple: true },
-    replay: { type: 'string' },
-    ...settingFlag,
-    ...rootFlag,
-    ...reportFlag,
-  },
   async (flags) => {
     const form = reportForm(flags);
     const named = failingEffects(flags.list('fail-on'));
@@ -143,6 +132,7 @@ export const diffCommand = commandOf(
     print(found, form, { exitStatus, isQuiet: isQuietReport(flags) });
     return exitStatus;
   },
+  { values: { output: reportOutputs } },
 );
 
 /** @throws UsageError */

@@ -5,8 +5,16 @@ import {
   neededRateLimits,
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { rootsOf } from '../shared/contained-files.ts';
+import {
+  choiceOf,
+  commandOf,
+  escaped,
+  hintOf,
+  type ParsedFlags,
+  printProblem,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import {
   printInputErrors,
@@ -43,25 +51,17 @@ weir check --envoy shows whether an Envoy and the rules fit together.
 Exit status: 0 when it was written, 2 for a wrong command line, or rules that cannot be read.
 `;
 
-export const envoyCommand = commandOf(
-  help,
-  {
-    output: { type: 'string', short: 'o', values: Object.keys(envoyOutputs) },
-    from: { type: 'string', multiple: true },
-    limiter: { type: 'string' },
-    domain: { type: 'string' },
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    ...rootFlag,
-  },
-  writeEnvoy,
-);
+const outputs = Object.keys(envoyOutputs) as EnvoyOutput[];
+
+// The help has a row for each value of the flag.
+export const envoyCommand = commandOf(help, writeEnvoy, {
+  flags: { output: { type: 'string', short: 'o', values: outputs } },
+});
 
 function writeEnvoy(flags: ParsedFlags): number {
-  const output = givenOutput(flags.text('output') ?? 'rate_limits');
+  const form = choiceOf(flags, 'output', outputs) ?? 'rate_limits';
   const sources = keySources(flags.list('from'));
-  const limiter = limiterAddress(flags.text('limiter'), output);
+  const limiter = limiterAddress(flags.text('limiter'), form);
   if (flags.positionals.length === 0) throw new UsageError('envoy needs rules: a file or a folder');
   const mergeDomains = flags.on('merge-domain-configs');
   const roots = rootsOf(flags);
@@ -78,14 +78,8 @@ function writeEnvoy(flags: ParsedFlags): number {
   if (needed.length === 0)
     throw new UsageError(`no rule of "${escaped(domain)}" has a limit: Envoy has nothing to ask for`);
   noteGuesses(needed);
-  io().stdout.write(envoyOutputs[output](needed, { domain, limiter }));
+  io().stdout.write(envoyOutputs[form](needed, { domain, limiter }));
   return 0;
-}
-
-function givenOutput(text: string): EnvoyOutput {
-  if (Object.hasOwn(envoyOutputs, text)) return text as EnvoyOutput;
-  const names = Object.keys(envoyOutputs);
-  throw new UsageError(`--output is ${names.slice(0, -1).join(', ')} or ${names.at(-1)}, not "${text}"`);
 }
 
 /** @throws UsageError */

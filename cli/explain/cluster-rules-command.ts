@@ -3,13 +3,13 @@ import { plural } from '../../rules/language/kinds.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ShownObject, shownObject } from '../operate/shown-objects.ts';
-import { clusterCommand, clusterHelp } from '../shared/cluster.ts';
-import { printProblem } from '../shared/flags.ts';
+import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
+import { commandOf, type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { programName } from '../shared/io.ts';
-import { outputFormat } from '../shared/output.ts';
+import { outputFormat, outputHelp } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { printExplanation, requestFlags, requestHelp, requestOf } from './explain-command.ts';
+import { printExplanation, requestHelp, requestOf } from './explain-command.ts';
 
 const help = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]
 
@@ -19,8 +19,7 @@ right to do this, -n reads one namespace, and objects of others may be missing.
 
 ${requestHelp}  --class <name>              class of the objects, if the domain is in several
   --fleet <name>              fleet of the objects, if the domain is in several
-${clusterHelp.replace('the namespace of the context, else "default"', 'all namespaces')}  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${clusterHelp.replace('the namespace of the context, else "default"', 'all namespaces')}${outputHelp}
   kubectl weir explain shop path=/search/shoes plan=gold
 
 Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited or replaced. 1 when one has no limit.
@@ -33,10 +32,14 @@ export interface ClusterRules extends ShownObject {
   spec: unknown;
 }
 
-export const explainCommand = clusterCommand(help, requestFlags, async (flags, cluster) => {
+export const explainCommand = commandOf(help, (flags) =>
+  withCluster(flags, (cluster) => explainInCluster(flags, cluster)),
+);
+
+async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<number> {
   const format = outputFormat(flags);
   const options = await requestOf(flags.positionals, flags);
-  const namespace = flags.text('namespace') === undefined ? undefined : cluster.namespace;
+  const namespace = cluster.isNamespaceGiven ? cluster.namespace : undefined;
   const objects = await cluster.list(plural, namespace, clusterRules);
   const { sources, notes, problems } = rulesInForce(objects, options.domain, servedByFlags(flags));
   if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
@@ -45,7 +48,7 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
   if (problems.length > 0) return 2;
   // The control plane accepted these objects together, so several sources of a domain are merged.
   return printExplanation(sources, options, { format, mergeDomains: true });
-});
+}
 
 function clusterRules(value: unknown): ClusterRules {
   const { metadata, spec } = value as { metadata?: { creationTimestamp?: string }; spec?: unknown };

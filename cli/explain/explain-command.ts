@@ -1,17 +1,9 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  escaped,
-  type ParsedFlags,
-  paintFor,
-  readTime,
-  timeoutFlag,
-  UsageError,
-} from '../shared/flags.ts';
+import { rootsOf } from '../shared/contained-files.ts';
+import { commandOf, escaped, type ParsedFlags, paintFor, readTime, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { describedLimiter, settingFlag } from '../shared/limiter-setting.ts';
-import { dataText, type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
+import { describedLimiter } from '../shared/limiter-setting.ts';
+import { dataText, type OutputFormat, outputFormat, outputHelp } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -30,14 +22,6 @@ import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts'
 export const requestHelp = `  --at <time>                 show the counter at this time: RFC 3339 or seconds since 1970 (default now)
   --setting <NAME=VALUE>      a setting of the limiter that affects the names of counters and statistics, or leases, such as COUNTER_KEYS=unambiguous. Repeat the flag for several (default: the variables COUNTER_KEYS and REQUEST_MAX_TEXT_BYTES)
 `;
-
-export const requestFlags = {
-  class: { type: 'string' },
-  fleet: { type: 'string' },
-  at: { type: 'string' },
-  ...settingFlag,
-  ...outputFlag,
-} as const;
 
 /** Reads the request of `words` and the limiter's settings from the flags. Rejects with a UsageError. */
 export async function requestOf(words: readonly string[], flags: ParsedFlags): Promise<ExplainOptions> {
@@ -107,8 +91,7 @@ ${requestHelp}  --bucket <entries>          a bucket of quota clients instead of
   --root <folder>             do not read files outside this folder (default: the folder of a file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
   --token-file <path>         a file with the token, for a limiter that requires one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for the answers of a limiter (default 5s)
-  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${outputHelp}
   weir explain examples/rules shop path=/search/shoes plan=gold
   weir explain localhost:6070 shop 'path=/a b'
   weir explain examples/rules shop --bucket plan=gold,path=/search/shoes
@@ -117,36 +100,25 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 2 for a wrong command line, or rules that cannot be read.
 `;
 
-export const explainCommand = commandOf(
-  help,
-  {
-    ...requestFlags,
-    bucket: { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    ...rootFlag,
-    'token-file': { type: 'string' },
-    ...timeoutFlag,
-  },
-  async (flags) => {
-    const format = outputFormat(flags);
-    const [path, ...words] = flags.positionals;
-    if (path === undefined)
-      throw new UsageError('explain needs rules: a file, a folder or host:port of a limiter');
-    const bucket = flags.text('bucket');
-    const isBucket = bucket !== undefined;
-    if (isBucket && words.length > 1)
-      throw new UsageError('--bucket takes the place of the entries of a descriptor');
-    const entries = isBucket ? readBucket(bucket).map(({ key, value }) => `${key}=${value}`) : [];
-    const options = await requestOf([...words, ...entries], flags);
-    if (isBucket && isLimiter(path)) throw new UsageError('--bucket needs the files of the rules');
-    if (isLimiter(path)) {
-      const { sources, known } = await askLimiter(path, flags, options);
-      return printExplanation(sources, options, { format, mergeDomains: true, known });
-    }
-    const mergeDomains = flags.on('merge-domain-configs');
-    const input = await readInputOrUrl(path, { mergeDomains, roots: rootsOf(flags) });
-    if (printInputErrors(input)) return 2;
-    const sources = sourcesServedBy(input.sources, servedByFlags(flags));
-    return printExplanation(sources, options, { format, mergeDomains, isBucket });
-  },
-);
+export const explainCommand = commandOf(help, async (flags) => {
+  const format = outputFormat(flags);
+  const [path, ...words] = flags.positionals;
+  if (path === undefined)
+    throw new UsageError('explain needs rules: a file, a folder or host:port of a limiter');
+  const bucket = flags.text('bucket');
+  const isBucket = bucket !== undefined;
+  if (isBucket && words.length > 1)
+    throw new UsageError('--bucket takes the place of the entries of a descriptor');
+  const entries = isBucket ? readBucket(bucket).map(({ key, value }) => `${key}=${value}`) : [];
+  const options = await requestOf([...words, ...entries], flags);
+  if (isBucket && isLimiter(path)) throw new UsageError('--bucket needs the files of the rules');
+  if (isLimiter(path)) {
+    const { sources, known } = await askLimiter(path, flags, options);
+    return printExplanation(sources, options, { format, mergeDomains: true, known });
+  }
+  const mergeDomains = flags.on('merge-domain-configs');
+  const input = await readInputOrUrl(path, { mergeDomains, roots: rootsOf(flags) });
+  if (printInputErrors(input)) return 2;
+  const sources = sourcesServedBy(input.sources, servedByFlags(flags));
+  return printExplanation(sources, options, { format, mergeDomains, isBucket });
+});

@@ -1,5 +1,5 @@
 /** The findings of a command, independent of the output format. */
-import { escaped, type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
 
 /** One finding. */
 export interface ReportedFinding {
@@ -45,17 +45,15 @@ export interface Report {
 const reportForms = ['sarif', 'junit', 'tap', 'github', 'markdown'] as const;
 export type ReportForm = (typeof reportForms)[number];
 
-export const reportFlag = {
-  output: { type: 'string', short: 'o', values: ['text', 'json', 'yaml', ...reportForms] },
-  quiet: { type: 'boolean', short: 'q' },
-} as const satisfies FlagTypes;
+/** Values of `--output`. */
+export const reportOutputs = ['text', 'json', 'yaml', ...reportForms] as const;
 
 /** Returns the format; `table` is `text`. @throws UsageError */
-export function reportForm(flags: ParsedFlags): (typeof reportFlag.output.values)[number] {
+export function reportForm(flags: ParsedFlags): (typeof reportOutputs)[number] {
   const given = flags.text('output') ?? 'text';
-  const form = reportFlag.output.values.find((known) => known === (given === 'table' ? 'text' : given));
+  const form = reportOutputs.find((known) => known === (given === 'table' ? 'text' : given));
   if (form !== undefined) return form;
-  throw new UsageError(`--output is one of ${reportFlag.output.values.join(', ')}, not "${given}"`);
+  throw new UsageError(`--output is one of ${reportOutputs.join(', ')}, not "${given}"`);
 }
 
 /** Whether only failures are printed. */

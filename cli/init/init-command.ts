@@ -80,13 +80,6 @@ const questions: { [Name in keyof Flags]: Question<Name> } = {
 
 export const initCommand = commandOf(
   help,
-  {
-    by: { type: 'string', multiple: true },
-    limit: { type: 'string' },
-    domain: { type: 'string' },
-    proxy: { type: 'string', values: proxyNames },
-    force: { type: 'boolean' },
-  },
   async (flags) => {
     const [folder = 'weir', stray] = flags.positionals;
     if (stray !== undefined) throw new UsageError(`init takes one folder, "${stray}" is another`);
@@ -108,6 +101,7 @@ export const initCommand = commandOf(
     }
     return 0;
   },
+  { values: { proxy: proxyNames } },
 );
 
 function openTerminal(): { ask: AskQuestion; close(): void } {

@@ -1,6 +1,5 @@
 import { UsageError } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
-import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
+import { outputHelp, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { entryTexts, limitersCommand, splitAnswers } from './operate-command.ts';
@@ -9,8 +8,7 @@ const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
 
 Shows the assignments of quota clients, such as Envoys, over all limiters that serve them (RLQS). It shows how much a client may still use of a limit, and how much it used, denied and returned since its first report. With entries, the command shows only buckets that contain all of them. It shows at most 1,000 assignments, the largest first.
 
-${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${limiterHelp}${outputHelp}
   weir assignments shop plan=gold
 
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
@@ -19,10 +17,9 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 /** Chosen: people rarely read more rows, and a limiter sends this many at once. */
 const maxRows = 1_000;
 
-export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async (flags, limiters) => {
+export const assignmentsCommand = limitersCommand(help, async (flags, limiters) => {
   if (flags.positionals.length === 0) throw new UsageError('assignments needs a domain');
   const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
-  const format = outputFormat(flags);
   const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), limit: `${maxRows}` };
   const { answers, failed } = splitAnswers(
@@ -35,8 +32,8 @@ export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async
   );
   assignments.sort((a, b) => b.mayUse - a.mayUse || b.used - a.used);
   const report = { assignments: assignments.slice(0, maxRows), silent };
-  io().stdout.write(printedText(report, format, () => assignmentsText(report.assignments)));
-  return silent.length === 0 ? 0 : 1;
+  const status = silent.length === 0 ? 0 : 1;
+  return { status, value: report, text: () => assignmentsText(report.assignments) };
 });
 
 function assignmentsText(assignments: readonly Json[]): string {

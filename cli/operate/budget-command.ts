@@ -1,6 +1,5 @@
 import { UsageError } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
-import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
+import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { askHolders, entryTexts, limitersCommand } from './operate-command.ts';
@@ -9,8 +8,7 @@ const help = `Usage: weir budget <domain> <key=value> ... [flags]
 
 Shows the budgets of one descriptor: the amounts that are used, reserved and left, when the window ends, and the highest threshold of warn_at that was reached. Expired reservations are released first. One limiter answers for a shared store; limiters that count in memory each answer for themselves. The entries are one descriptor. If no rule limits it, standard error lists the entries that have a rule of their own.
 
-${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${limiterHelp}${outputHelp}
   weir budget llm team=a --limiter localhost
   weir budget llm team=a model=large -o json
 
@@ -18,10 +16,9 @@ Exit status: 0 when every limiter has such a budget. 1 when no rule limits the d
 wrong command line, or a cluster that does not answer.
 `;
 
-export const budgetCommand = limitersCommand(help, outputFlag, async (flags, limiters) => {
+export const budgetCommand = limitersCommand(help, async (flags, limiters) => {
   const { domain, entries } = readDescriptor(flags.positionals, 'budget');
   if (entries.length === 0) throw new UsageError('budget needs the entries of a descriptor, key=value');
-  const format = outputFormat(flags);
   const { members, silent } = await limiters.living();
   const ask = (entry: string[]) =>
     askHolders(limiters, members, { path: '/v1/budgets', query: { domain, entry } });
@@ -42,10 +39,8 @@ export const budgetCommand = limitersCommand(help, outputFlag, async (flags, lim
     ),
   );
   const report = { budgets, silent: [...silent, ...failed] };
-  io().stdout.write(
-    printedText(report, format, () => (budgets.length === 0 ? '' : table(budgets.map(rowOf)))),
-  );
-  return report.silent.length === 0 && without.length === 0 ? 0 : 1;
+  const status = report.silent.length === 0 && without.length === 0 ? 0 : 1;
+  return { status, value: report, text: () => (budgets.length === 0 ? '' : table(budgets.map(rowOf))) };
 });
 
 function rowOf({

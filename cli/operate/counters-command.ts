@@ -1,15 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hitsWords } from '../../rules/describe.ts';
-import {
-  commandOf,
-  commandOfVerbs,
-  escaped,
-  type ParsedFlags,
-  UsageError,
-  wholeNumber,
-} from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
-import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
+import { choiceOf, commandOf, commandOfVerbs, escaped, UsageError, wholeNumber } from '../shared/flags.ts';
+import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import {
   type AnsweringLimiter,
@@ -28,10 +20,7 @@ import {
   limitersCommand,
   windowOf,
 } from './operate-command.ts';
-import { makingFlags, makingHelp, setOverride } from './override-command.ts';
-
-const output = `  -o, --output <form>         how to print the result: table (default), json or yaml
-`;
+import { makingHelp, setOverride } from './override-command.ts';
 
 const exits = `Exit status: 0 when it succeeded. 1 when a limiter did not answer or rejected the request. 2 for a wrong command line, or a cluster that cannot be reached.
 `;
@@ -43,7 +32,7 @@ Shows counters, and how much of them is used and left. The entries name one desc
   --over                      show only counters that are over their limit
   --sort used|left|reset|key  sort all counters, and show the first ones (default: in the order in which they are found)
   --limit <n>                 the number of counters to show (default 100)
-${limiterHelp}${output}
+${limiterHelp}${outputHelp}
   weir counters list shop remote_address=203.0.113.7 --limiter localhost
   weir counters list shop --over --sort used --limit 20
 
@@ -55,7 +44,7 @@ const resetHelp = `Usage: weir counters reset <domain> <key=value> ... [flags]
 Sets the counters of one descriptor, or of the whole domain, to zero: in the store, and in the local caches and leases of all limiters. Shows which limiters have confirmed it. One limiter resets a shared store; limiters that count in memory each reset their own counters.
 
   --all                       all counters of the domain
-${limiterHelp}${output}
+${limiterHelp}${outputHelp}
   weir counters reset shop remote_address=203.0.113.7
 
 ${exits}`;
@@ -74,46 +63,28 @@ ${exits}`;
 
 const sorts = ['used', 'left', 'reset', 'key'] as const;
 
-const listCommand = limitersCommand(
-  listHelp,
-  {
-    over: { type: 'boolean' },
-    sort: { type: 'string', values: sorts },
-    limit: { type: 'string' },
-    ...outputFlag,
-  },
-  async (flags, limiters) => {
-    const { domain, entries } = readDescriptor(flags.positionals, 'counters list');
-    const format = outputFormat(flags);
-    const max = wholeNumber(flags, 'limit', { default: 100, min: 1, max: 100_000 });
-    const sort = givenSort(flags);
-    const { members, silent } = await limiters.living();
-    const over = flags.on('over') ? 'true' : undefined;
-    const limit = `${sort === undefined ? Math.min(max, 1000) : 1000}`;
-    const query = { domain, entry: entryTexts(entries), over, sort, limit };
-    const wanted = { max, order: sort && bySort(sort) };
-    const groups = await Promise.all(
-      counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
-    );
-    const failed = groups.flatMap((group) => group.failed);
-    reportFailedLimiters(failed);
-    const all = groups.flatMap((group) => group.counters);
-    if (wanted.order !== undefined) all.sort(wanted.order);
-    const notes = [...new Set(groups.flatMap((group) => group.notes))];
-    const isCut = all.length > max || groups.some((group) => group.isCut);
-    const report = { counters: all.slice(0, max), more: isCut, notes, silent: [...silent, ...failed] };
-    io().stdout.write(printedText(report, format, () => listText(report, domain)));
-    return report.silent.length === 0 ? 0 : 1;
-  },
-);
-
-function givenSort(flags: ParsedFlags): (typeof sorts)[number] | undefined {
-  const text = flags.text('sort');
-  const sort = sorts.find((known) => known === text);
-  if (text !== undefined && sort === undefined)
-    throw new UsageError(`--sort is used, left, reset or key, not "${text}"`);
-  return sort;
-}
+const listCommand = limitersCommand(listHelp, async (flags, limiters) => {
+  const { domain, entries } = readDescriptor(flags.positionals, 'counters list');
+  const max = wholeNumber(flags, 'limit', { default: 100, min: 1, max: 100_000 });
+  const sort = choiceOf(flags, 'sort', sorts);
+  const { members, silent } = await limiters.living();
+  const over = flags.on('over') ? 'true' : undefined;
+  const limit = `${sort === undefined ? Math.min(max, 1000) : 1000}`;
+  const query = { domain, entry: entryTexts(entries), over, sort, limit };
+  const wanted = { max, order: sort && bySort(sort) };
+  const groups = await Promise.all(
+    counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
+  );
+  const failed = groups.flatMap((group) => group.failed);
+  reportFailedLimiters(failed);
+  const all = groups.flatMap((group) => group.counters);
+  if (wanted.order !== undefined) all.sort(wanted.order);
+  const notes = [...new Set(groups.flatMap((group) => group.notes))];
+  const isCut = all.length > max || groups.some((group) => group.isCut);
+  const report = { counters: all.slice(0, max), more: isCut, notes, silent: [...silent, ...failed] };
+  const status = report.silent.length === 0 ? 0 : 1;
+  return { status, value: report, text: () => listText(report, domain) };
+});
 
 /** Sorts the most interesting counters first: most used, least left, or first to be reset. A page is sorted on its own. */
 function bySort(sort: (typeof sorts)[number]): (a: Json, b: Json) => number {
@@ -204,53 +175,47 @@ function limitText(counter: Json): string | undefined {
   return `${limit}${override ? ' (override)' : ''}`;
 }
 
-const resetCommand = limitersCommand(
-  resetHelp,
-  { all: { type: 'boolean' }, ...outputFlag },
-  async (flags, limiters) => {
-    const { domain, entries } = readDescriptor(flags.positionals, 'counters reset');
-    const all = flags.on('all');
-    if (entries.length === 0 && !all)
-      throw new UsageError('counters reset needs the entries of a descriptor, or --all for the whole domain');
-    if (entries.length > 0 && all)
-      throw new UsageError('--all is for the whole domain: leave the entries out');
-    const format = outputFormat(flags);
-    const { members, silent } = await limiters.living();
-    const query = { domain, entry: entryTexts(entries), all: all ? 'true' : undefined };
-    const { answers, failed } = await askHolders(limiters, members, {
-      method: 'DELETE',
-      path: '/v1/counters',
-      query,
-    });
-    const parts = await Promise.all(
-      answers.map(async ({ member, body }) => ({
-        member,
-        pages: await allPages(limiters, member, query, body, failed),
-      })),
-    );
-    reportFailedLimiters(failed);
-    const pages = parts.flatMap((part) => part.pages);
-    const isMemory = parts.length > 1;
-    const report = {
-      domain,
-      reset: pages.reduce((sum, { reset }) => sum + reset, 0),
-      counters: parts.flatMap(({ member, pages: of }) =>
-        of.flatMap(({ counters }) =>
-          counters.map((one: Json) => (isMemory ? { ...one, limiter: member.name } : one)),
-        ),
+const resetCommand = limitersCommand(resetHelp, async (flags, limiters) => {
+  const { domain, entries } = readDescriptor(flags.positionals, 'counters reset');
+  const all = flags.on('all');
+  if (entries.length === 0 && !all)
+    throw new UsageError('counters reset needs the entries of a descriptor, or --all for the whole domain');
+  if (entries.length > 0 && all) throw new UsageError('--all is for the whole domain: leave the entries out');
+  const { members, silent } = await limiters.living();
+  const query = { domain, entry: entryTexts(entries), all: all ? 'true' : undefined };
+  const { answers, failed } = await askHolders(limiters, members, {
+    method: 'DELETE',
+    path: '/v1/counters',
+    query,
+  });
+  const parts = await Promise.all(
+    answers.map(async ({ member, body }) => ({
+      member,
+      pages: await allPages(limiters, member, query, body, failed),
+    })),
+  );
+  reportFailedLimiters(failed);
+  const pages = parts.flatMap((part) => part.pages);
+  const isMemory = parts.length > 1;
+  const report = {
+    domain,
+    reset: pages.reduce((sum, { reset }) => sum + reset, 0),
+    counters: parts.flatMap(({ member, pages: of }) =>
+      of.flatMap(({ counters }) =>
+        counters.map((one: Json) => (isMemory ? { ...one, limiter: member.name } : one)),
       ),
-      limiters: confirmations(pages),
-      notes: [...new Set(pages.flatMap(({ notes = [] }) => notes as string[]))],
-      missing: [
-        ...new Map(pages.flatMap(({ missing = [] }) => missing).map((one) => [one.command, one])).values(),
-      ],
-      silent: [...silent, ...failed],
-    };
-    io().stdout.write(printedText(report, format, () => resetText(report)));
-    const isSure = report.limiters.every(({ confirmed }) => confirmed) && report.missing.length === 0;
-    return isSure && report.silent.length === 0 ? 0 : 1;
-  },
-);
+    ),
+    limiters: confirmations(pages),
+    notes: [...new Set(pages.flatMap(({ notes = [] }) => notes as string[]))],
+    missing: [
+      ...new Map(pages.flatMap(({ missing = [] }) => missing).map((one) => [one.command, one])).values(),
+    ],
+    silent: [...silent, ...failed],
+  };
+  const isSure = report.limiters.every(({ confirmed }) => confirmed) && report.missing.length === 0;
+  const status = isSure && report.silent.length === 0 ? 0 : 1;
+  return { status, value: report, text: () => resetText(report) };
+});
 
 /** Resets a whole domain in pages. */
 async function allPages(
@@ -326,32 +291,22 @@ function resetText({
   return lines.join('');
 }
 
-const grantCommand = commandOf(
-  grantHelp,
-  {
-    hits: { type: 'string' },
-    'limit-name': { type: 'string' },
-    reason: { type: 'string' },
-    id: { type: 'string' },
-    ...makingFlags,
-  },
-  (flags) => {
-    const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
-    if (flags.text('hits') === undefined)
-      throw new UsageError('counters grant needs --hits, the number of additional hits');
-    const grant = wholeNumber(flags, 'hits', { default: 0, min: 1, max: 4_294_967_295 });
-    const limit = flags.text('limit-name');
-    const id = flags.text('id') ?? randomUUID();
-    return setOverride(flags, {
-      domain,
-      match: entries,
-      ...(limit && { limit }),
-      grant,
-      reason: flags.text('reason'),
-      id,
-    });
-  },
-);
+const grantCommand = commandOf(grantHelp, (flags) => {
+  const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
+  if (flags.text('hits') === undefined)
+    throw new UsageError('counters grant needs --hits, the number of additional hits');
+  const grant = wholeNumber(flags, 'hits', { default: 0, min: 1, max: 4_294_967_295 });
+  const limit = flags.text('limit-name');
+  const id = flags.text('id') ?? randomUUID();
+  return setOverride(flags, {
+    domain,
+    match: entries,
+    ...(limit && { limit }),
+    grant,
+    reason: flags.text('reason'),
+    id,
+  });
+});
 
 const help = `Usage: weir counters list|reset|grant <domain> [<key=value> ...] [flags]
 

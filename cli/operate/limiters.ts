@@ -8,30 +8,17 @@ import { request } from '../../process/http/node-http.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
-import { Cluster, clusterFlags } from '../shared/cluster.ts';
+import { Cluster } from '../shared/cluster.ts';
 import {
   CommandError,
-  type FlagTypes,
   type ParsedFlags,
   printProblem,
   readArgumentFile,
-  timeoutFlag,
   timeoutMs,
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { podsOf } from './pods.ts';
-
-export const limiterFlags = {
-  limiter: { type: 'string', multiple: true },
-  'token-file': { type: 'string' },
-  ...timeoutFlag,
-  fleet: { type: 'string' },
-  selector: { type: 'string', short: 'l' },
-  namespace: clusterFlags.namespace,
-  context: clusterFlags.context,
-  kubeconfig: clusterFlags.kubeconfig,
-} as const satisfies FlagTypes;
 
 export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
@@ -89,14 +76,11 @@ export interface FailedLimiter {
   refused?: true;
 }
 
+/** Flags that say where in a cluster the limiters are. */
+const ofCluster = ['namespace', 'all-namespaces', 'context', 'kubeconfig', 'fleet', 'selector'];
+
 /** Whether the command line or WEIR_LIMITERS names the limiters, so that no cluster is searched. */
 export function namesLimiters(flags: ParsedFlags): boolean {
-  const { timeout: _, ...found } = {
-    ...clusterFlags,
-    fleet: limiterFlags.fleet,
-    selector: limiterFlags.selector,
-  };
-  const ofCluster = Object.keys(found);
   const given = ofCluster.find((name) => flags.text(name) !== undefined);
   const isNamed = flags.list('limiter').length > 0;
   if (isNamed && given !== undefined) throw new UsageError(`--limiter and --${given} exclude each other`);

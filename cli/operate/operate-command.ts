@@ -2,8 +2,9 @@
 import { calendarText } from '../../rules/calendar.ts';
 import type { Entry } from '../../rules/model.ts';
 import { reportingClusterErrors } from '../shared/cluster.ts';
-import { type Command, CommandError, commandOf, type FlagTypes, type ParsedFlags } from '../shared/flags.ts';
+import { type Command, CommandError, commandOf, type ParsedFlags } from '../shared/flags.ts';
 import { durationText } from '../shared/output.ts';
+import { type CommandReport, printReports } from './command-report.ts';
 import {
   type AnsweringLimiter,
   type FailedLimiter,
@@ -11,18 +12,16 @@ import {
   type Json,
   type LimiterAnswer,
   type LimitersClient,
-  limiterFlags,
   type Question,
 } from './limiters.ts';
 
-/** Makes a command that queries limiters. `run` gets the limiters before any of them is queried. */
+/** Makes a command that reports what limiters answer. `look` gets the limiters before any of them is queried. */
 export function limitersCommand(
   help: string,
-  types: FlagTypes,
-  run: (flags: ParsedFlags, limiters: LimitersClient) => Promise<number>,
+  look: (flags: ParsedFlags, limiters: LimitersClient) => Promise<CommandReport>,
 ): Command {
-  return commandOf(help, { ...types, ...limiterFlags }, (flags) =>
-    withLimiters(flags, (limiters) => run(flags, limiters)),
+  return commandOf(help, (flags) =>
+    printReports(flags, () => withLimiters(flags, (limiters) => look(flags, limiters))),
   );
 }
 

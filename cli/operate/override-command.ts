@@ -1,26 +1,17 @@
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { clusterFlags } from '../shared/cluster.ts';
-import {
-  commandOf,
-  commandOfVerbs,
-  type FlagTypes,
-  type ParsedFlags,
-  printProblem,
-  timeoutFlag,
-  UsageError,
-} from '../shared/flags.ts';
+import { commandOf, commandOfVerbs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import {
   durationText,
   type OutputFormat,
-  outputFlag,
   outputFormat,
+  outputHelp,
   printedText,
   table,
 } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterFlags, namesLimiters } from './limiters.ts';
+import { type Json, namesLimiters } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
 import { objectsTarget } from './override-objects.ts';
 import {
@@ -30,38 +21,19 @@ import {
   withFlagNames,
 } from './override-target.ts';
 
-/** Flags that say where overrides are: with limiters, or in a cluster. */
-const whereFlags = {
-  limiter: limiterFlags.limiter,
-  'token-file': limiterFlags['token-file'],
-  ...timeoutFlag,
-  namespace: clusterFlags.namespace,
-  context: clusterFlags.context,
-  kubeconfig: clusterFlags.kubeconfig,
-  ...outputFlag,
-} as const satisfies FlagTypes;
-
 const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for a cluster)
   -n, --namespace <name>      the namespace of the object (default: as for the domain's RateLimitConfig)
   --context <name>, --kubeconfig <file>   as kubectl
-  -o, --output <form>         how to print the result: table (default), json or yaml
-`;
-
-/** Flags that define an override. */
-export const makingFlags = {
-  ...whereFlags,
-  class: { type: 'string' },
-  fleet: { type: 'string' },
-  wait: { type: 'string' },
-  'dry-run': { type: 'boolean' },
-} as const satisfies FlagTypes;
+${outputHelp}`;
 
 export const makingHelp = `${whereHelp}  --class, --fleet <name>     class and fleet of the object (default: as for the domain's RateLimitConfig)
   --wait <t>                  how long to wait until the object is Ready (default 10s; 0s: not at all)
   --dry-run                   print what the command would create, without creating it
 `;
+
+const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
 
 const setHelp = `Usage: weir override set <domain> <key=value> ... <effect> <end> --reason <text> [flags]
 
@@ -69,7 +41,7 @@ Overrides the rules for these entries for a limited time, and replaces an earlie
 
 Choose one effect:
   --limit <n>                 the number of requests per window, instead of the rule's
-  --unit <unit>               the unit of --limit, if no rule matches: second, minute, hour, day, week, month, year
+  --unit <unit>               the unit of --limit, if no rule matches: ${units.join(', ')}
   --limit-name <name>         the limit to override, if the rule has several
   --unlimited                 allow all requests
   --shadow                    count requests, but never reject them
@@ -90,19 +62,6 @@ Exit status: 0 when the override was created. 1 when it was rejected, has no eff
 
 const setCommand = commandOf(
   setHelp,
-  {
-    limit: { type: 'string' },
-    unit: { type: 'string', values: ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'] },
-    'limit-name': { type: 'string' },
-    unlimited: { type: 'boolean' },
-    shadow: { type: 'boolean' },
-    block: { type: 'boolean' },
-    for: { type: 'string' },
-    until: { type: 'string' },
-    permanent: { type: 'boolean' },
-    reason: { type: 'string' },
-    ...makingFlags,
-  },
   (flags) => {
     const { domain, entries } = readDescriptor(flags.positionals, 'override set');
     const effect = onlyOf(flags, ['limit', 'unlimited', 'shadow', 'block'], 'what to do');
@@ -123,6 +82,7 @@ const setCommand = commandOf(
       reason: flags.text('reason'),
     });
   },
+  { values: { unit: units } },
 );
 
 /** A text that is not a number is rejected together with the other fields. */
@@ -204,7 +164,7 @@ ${whereHelp}
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-const listCommand = commandOf(listHelp, whereFlags, async (flags) => {
+const listCommand = commandOf(listHelp, async (flags) => {
   const [domain, stray] = flags.positionals;
   if (stray !== undefined)
     throw new UsageError(`override list takes one domain, found another one: "${stray}"`);
@@ -223,7 +183,7 @@ ${whereHelp}
 Exit status: 0 when the override was removed. 1 when there is none, or a limiter did not answer. 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
-const removeCommand = commandOf(removeHelp, whereFlags, async (flags) => {
+const removeCommand = commandOf(removeHelp, async (flags) => {
   const [id, ...rest] = flags.positionals;
   if (id === undefined) throw new UsageError('override rm needs an id, or a domain and entries');
   const format = outputFormat(flags);

@@ -20,7 +20,7 @@ import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
-import { Cluster, placeText, reportingClusterErrors } from '../shared/cluster.ts';
+import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shared/cluster.ts';
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
@@ -35,11 +35,7 @@ interface Owner {
 
 /** Returns the target for overrides of a cluster. */
 export function objectsTarget(flags: ParsedFlags): OverrideTarget {
-  const within = <T>(run: (cluster: Cluster) => Promise<T>) =>
-    reportingClusterErrors(async () => {
-      const cluster = new Cluster(flags);
-      return run(cluster).finally(() => cluster.close());
-    }, orLimiters);
+  const within = <T>(run: (cluster: Cluster) => Promise<T>) => withCluster(flags, run, orLimiters);
   return {
     put: (wanted) => {
       const waitMs = durationMs(flags, 'wait', { default: '10s', min: '0s', max: '1h' });

@@ -1,17 +1,18 @@
 /** One report of what runs and what should run: the limiters as they answer, and the objects of their cluster. */
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
-import { Cluster, clusterFlags, reportingClusterErrors } from '../shared/cluster.ts';
+import { type Cluster, withCluster } from '../shared/cluster.ts';
 import {
   CommandError,
+  choiceOf,
   commandOf,
-  type FlagTypes,
   type ParsedFlags,
   printProblem,
   UsageError,
 } from '../shared/flags.ts';
-import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
-import { LimitersClient, limiterFlags, limiterHelp, namesLimiters } from './limiters.ts';
+import { outputFormat } from '../shared/output.ts';
+import { type CommandReport, printReports, watchHelp } from './command-report.ts';
+import { LimitersClient, limiterHelp, namesLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
 import {
   allReady,
@@ -26,20 +27,10 @@ import {
 import { orLimiters, withLimiters } from './operate-command.ts';
 import { podsOfFleets } from './pods.ts';
 import { shownObject } from './shown-objects.ts';
-import { printReports, watchFlags, watchHelp } from './watch-flag.ts';
 
 const sections = ['limiters', 'objects'] as const;
 
 const forms = ['table', 'wide', 'json', 'yaml'] as const;
-
-const flagTypes = {
-  ...clusterFlags,
-  ...limiterFlags,
-  class: { type: 'string' },
-  only: { type: 'string', values: sections },
-  output: { ...outputFlag.output, values: forms },
-  ...watchFlags,
-} as const satisfies FlagTypes;
 
 const help = `Usage: weir status [<name>] [flags]
 
@@ -63,43 +54,27 @@ limiter does not answer, its store is down, or its last load of rules failed. Al
 differ between limiters of a fleet. 2 for a wrong command line, or when nothing can be asked. A section that is not available, for example because you lack the rights, is named on standard error and does not affect the exit status. With --only, the exit status is then 2.
 `;
 
-interface Look {
-  status: number;
-  text: string;
-}
+export const statusCommand = commandOf(help, status, { values: { output: forms } });
 
-export const statusCommand = commandOf(help, flagTypes, (flags) => {
+function status(flags: ParsedFlags): Promise<number> {
   const isWide = flags.text('output') === 'wide';
-  const form = isWide ? 'text' : outputFormat(flags, forms);
-  const only = givenSection(flags);
+  const format = isWide ? 'text' : outputFormat(flags, forms);
+  const only = choiceOf(flags, 'only', sections);
   const [name, stray] = flags.positionals;
   if (stray !== undefined) throw new UsageError(`status takes the name of one object, "${stray}" is another`);
   const isNamed = namesLimiters(flags);
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
   const note = (text: string) => printProblem(text);
-  const look = async (): Promise<Look> => {
-    if (isNamed) return print({ limiters: await namedLimiters(flags) }, form, isWide);
-    return reportingClusterErrors(async () => {
-      const cluster = new Cluster(flags);
-      try {
-        if (name !== undefined) return await statusOfOne(name, cluster, form);
-        return print(await bothOf(cluster, flags, { only, note }), form, isWide);
-      } finally {
-        cluster.close();
-      }
-    }, orLimiters);
+  const look = async (): Promise<CommandReport> => {
+    if (isNamed) return reportOf({ limiters: await namedLimiters(flags) }, isWide);
+    const lookThere = async (cluster: Cluster): Promise<CommandReport> => {
+      if (name !== undefined) return statusOfOne(name, cluster);
+      return reportOf(await bothOf(cluster, flags, { only, note }), isWide);
+    };
+    return withCluster(flags, lookThere, orLimiters);
   };
-  return printReports(flags, look, form);
-});
-
-/** @throws UsageError */
-function givenSection(flags: ParsedFlags): (typeof sections)[number] | undefined {
-  const text = flags.text('only');
-  const section = sections.find((known) => known === text);
-  if (text !== undefined && section === undefined)
-    throw new UsageError(`--only is limiters or objects, not "${text}"`);
-  return section;
+  return printReports(flags, look, format);
 }
 
 /** The sections of the report. A section that was not requested or could not be read is undefined. */
@@ -157,7 +132,7 @@ async function limitersOf(
   return limitersReport(members, silent);
 }
 
-function print({ limiters, objects }: Sections, form: OutputFormat, wide: boolean): Look {
+function reportOf({ limiters, objects }: Sections, wide: boolean): CommandReport {
   const ok = limiters?.ok !== false && (objects === undefined || allReady(objects));
   const { ok: _ok, ...ofLimiters } = limiters ?? { problems: [], totals: null, limiters: null };
   const value = { ok, ...ofLimiters, objects: objects === undefined ? null : objectsValue(objects) };
@@ -165,10 +140,10 @@ function print({ limiters, objects }: Sections, form: OutputFormat, wide: boolea
     [limiters && limitersText(limiters), objects && objectsText(objects, { wide })]
       .filter((part) => part !== undefined)
       .join('\n');
-  return { status: ok ? 0 : 1, text: printedText(value, form, text) };
+  return { status: ok ? 0 : 1, value, text };
 }
 
-async function statusOfOne(name: string, cluster: Cluster, form: OutputFormat): Promise<Look> {
+async function statusOfOne(name: string, cluster: Cluster): Promise<CommandReport> {
   if (cluster.namespace === undefined)
     throw new UsageError('an object has one namespace: a name and --all-namespaces exclude each other');
   const ofOverride = /^rlo\/(.*)$/.exec(name)?.[1];
@@ -177,6 +152,6 @@ async function statusOfOne(name: string, cluster: Cluster, form: OutputFormat): 
   const object = shownObject(
     await (ofOverride === undefined ? cluster.get(plural, name) : cluster.get(overridePlural, ofOverride)),
   );
-  const text = printedText(readable(object), form, () => objectText(object));
-  return { status: object.why === undefined ? 0 : 1, text };
+  const status = object.why === undefined ? 0 : 1;
+  return { status, value: readable(object), text: () => objectText(object) };
 }

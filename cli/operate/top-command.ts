@@ -1,24 +1,22 @@
 import { joinedSummaries, type TopSummary } from '../../limiter/top-offenders/space-saving.ts';
 import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
-import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
+import { outputHelp, table } from '../shared/output.ts';
+import { type CommandReport, printReports, watchHelp } from './command-report.ts';
 import {
   type AnsweringLimiter,
   type FailedLimiter,
   type Json,
   type LimitersClient,
-  limiterFlags,
   limiterHelp,
 } from './limiters.ts';
-import { withLimiters } from './operate-command.ts';
-import { printReports, watchFlags, watchHelp } from './watch-flag.ts';
+import { splitAnswers, withLimiters } from './operate-command.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
 Shows the keys that are most often over their limit, by domain and over all limiters. The numbers cover the last minutes, as in /top (docs/over-limit.md). A range means that the number is not exact. A note appears if no limiter has rules for the domain.
 
   --keys <n>                  the number of keys per domain (default 10)
-${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${limiterHelp}${watchHelp}${outputHelp}
   weir top --limiter limiter.example.com
   weir top shop --keys 3 --watch
 
@@ -28,29 +26,20 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 /** Chosen: a page for one or two screens, as `/top` has it. */
 const maxDomains = 10;
 
-export const topCommand = commandOf(
-  help,
-  { keys: { type: 'string' }, ...outputFlag, ...watchFlags, ...limiterFlags },
-  async (flags) => {
-    const [domain, stray] = flags.positionals;
-    if (stray !== undefined) throw new UsageError(`top takes one domain, found another one: "${stray}"`);
-    const keys = wholeNumber(flags, 'keys', { default: 10, min: 1, max: 100 });
-    const format = outputFormat(flags);
-    const look = () =>
-      withLimiters(flags, async (limiters) => {
-        const { members, silent } = await limiters.living();
-        const report = await topReport(limiters, members, { domain, keys });
-        const isEmpty = domain !== undefined && report.domains.length === 0;
-        const notes = isEmpty ? await unknownDomain(limiters, members, domain) : [];
-        const all = { ...report, notes, silent: [...silent, ...report.silent] };
-        return {
-          status: all.silent.length === 0 ? 0 : 1,
-          text: printedText(all, format, () => topText(all)),
-        };
-      });
-    return printReports(flags, look, format);
-  },
-);
+export const topCommand = commandOf(help, (flags) => {
+  const [domain, stray] = flags.positionals;
+  if (stray !== undefined) throw new UsageError(`top takes one domain, found another one: "${stray}"`);
+  const keys = wholeNumber(flags, 'keys', { default: 10, min: 1, max: 100 });
+  const look = async (limiters: LimitersClient): Promise<CommandReport> => {
+    const { members, silent } = await limiters.living();
+    const report = await topReport(limiters, members, { domain, keys });
+    const isEmpty = domain !== undefined && report.domains.length === 0;
+    const notes = isEmpty ? await unknownDomain(limiters, members, domain) : [];
+    const all = { ...report, notes, silent: [...silent, ...report.silent] };
+    return { status: all.silent.length === 0 ? 0 : 1, value: all, text: () => topText(all) };
+  };
+  return printReports(flags, () => withLimiters(flags, look));
+});
 
 interface TopReport {
   since: string | null;
@@ -82,10 +71,7 @@ async function topReport(
 ): Promise<TopReport> {
   const path = '/v1/top';
   const first = await limiters.askAll(members, { path, query: { domain, n: '100' } });
-  const answers = first.flatMap(({ member, answer }) => (answer.ok ? [{ member, body: answer.body }] : []));
-  const silent = first.flatMap(({ member, answer }) =>
-    answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
-  );
+  const { answers, failed: silent } = splitAnswers(first);
   const reported = new Map<string, Map<AnsweringLimiter, Json>>();
   for (const { member, body } of answers)
     for (const one of body.domains)

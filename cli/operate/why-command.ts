@@ -1,7 +1,6 @@
 import { hitsWords } from '../../rules/describe.ts';
 import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
-import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
+import { outputHelp } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
 import { entriesText, entryTexts, limitersCommand, misspelled, windowOf } from './operate-command.ts';
@@ -17,8 +16,7 @@ the requests over limit that it remembers (REFUSALS_KEPT), and shows the newest 
   --since <time>              show nothing older. A duration such as 10m counts back from now
   --until <time>              show nothing newer
   --limit <n>                 the number of requests to show (default 10)
-${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
-
+${limiterHelp}${outputHelp}
   weir why shop remote_address=203.0.113.7 --since 10m
   weir why --request-id 3f1c9a52-6f0e-9f0c-8c43-0d0b1c6d3a11
 
@@ -29,55 +27,43 @@ answer. 2 for a wrong command line, or a cluster that does not answer.
 /** Chosen: clocks of proxies and limiters differ by less. */
 const aroundMs = 15_000;
 
-export const whyCommand = limitersCommand(
-  help,
-  {
-    'request-id': { type: 'string' },
-    at: { type: 'string' },
-    since: { type: 'string' },
-    until: { type: 'string' },
-    limit: { type: 'string' },
-    ...outputFlag,
-  },
-  async (flags, limiters) => {
-    const requestId = flags.text('request-id');
-    const isOfKey = flags.positionals.length > 0;
-    if (!isOfKey && requestId === undefined) throw new UsageError('why needs a domain, or --request-id');
-    const { domain, entries } = isOfKey
-      ? readDescriptor(flags.positionals, 'why')
-      : { domain: undefined, entries: [] };
-    const format = outputFormat(flags);
-    const max = wholeNumber(flags, 'limit', { default: 10, min: 1, max: 1000 });
-    const range = timeRange(
-      { at: flags.text('at'), since: flags.text('since'), until: flags.text('until') },
-      Date.now(),
-    );
-    const { members, silent } = await limiters.living();
-    const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${max}` };
-    const all = await limiters.askAll(members, { path: '/v1/refusals', query });
-    const refusals: Json[] = [];
-    const remembered: Json[] = [];
-    for (const { member, answer } of all) {
-      if (!answer.ok) {
-        silent.push({ address: member.limiter.address, problem: answer.problem });
-        reportFailedLimiters(silent.slice(-1));
-        continue;
-      }
-      remembered.push({ limiter: member.name, kept: answer.body.kept, since: answer.body.since });
-      for (const one of answer.body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
+export const whyCommand = limitersCommand(help, async (flags, limiters) => {
+  const requestId = flags.text('request-id');
+  const isOfKey = flags.positionals.length > 0;
+  if (!isOfKey && requestId === undefined) throw new UsageError('why needs a domain, or --request-id');
+  const { domain, entries } = isOfKey
+    ? readDescriptor(flags.positionals, 'why')
+    : { domain: undefined, entries: [] };
+  const max = wholeNumber(flags, 'limit', { default: 10, min: 1, max: 1000 });
+  const range = timeRange(
+    { at: flags.text('at'), since: flags.text('since'), until: flags.text('until') },
+    Date.now(),
+  );
+  const { members, silent } = await limiters.living();
+  const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${max}` };
+  const all = await limiters.askAll(members, { path: '/v1/refusals', query });
+  const refusals: Json[] = [];
+  const remembered: Json[] = [];
+  for (const { member, answer } of all) {
+    if (!answer.ok) {
+      silent.push({ address: member.limiter.address, problem: answer.problem });
+      reportFailedLimiters(silent.slice(-1));
+      continue;
     }
-    if (remembered.length === 0) return 1;
-    refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
-    const report = { refusals: refusals.slice(0, max), remembered, silent };
-    const hint =
-      refusals.length === 0 && domain !== undefined
-        ? await misspelled(limiters, members, { domain, entries })
-        : undefined;
-    if (hint !== undefined) printProblem(hint);
-    io().stdout.write(printedText(report, format, () => whyText(report)));
-    return refusals.length > 0 && silent.length === 0 ? 0 : 1;
-  },
-);
+    remembered.push({ limiter: member.name, kept: answer.body.kept, since: answer.body.since });
+    for (const one of answer.body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
+  }
+  if (remembered.length === 0) return { status: 1, value: undefined, text: () => '' };
+  refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
+  const report = { refusals: refusals.slice(0, max), remembered, silent };
+  const hint =
+    refusals.length === 0 && domain !== undefined
+      ? await misspelled(limiters, members, { domain, entries })
+      : undefined;
+  if (hint !== undefined) printProblem(hint);
+  const status = refusals.length > 0 && silent.length === 0 ? 0 : 1;
+  return { status, value: report, text: () => whyText(report) };
+});
 
 /** Returns the range of the parameters `since` and `until`. @throws UsageError */
 export function timeRange(

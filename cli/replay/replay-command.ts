@@ -6,11 +6,19 @@ import { type ReplayReport, reportOf } from '../../replay/replay-report.ts';
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
-import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, type ParsedFlags, printProblem, UsageError, wholeNumber } from '../shared/flags.ts';
+import { Containment, rootsOf } from '../shared/contained-files.ts';
+import {
+  choiceOf,
+  commandOf,
+  orWords,
+  type ParsedFlags,
+  printProblem,
+  UsageError,
+  wholeNumber,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { parseSettingFlags, settingFlag } from '../shared/limiter-setting.ts';
-import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
+import { parseSettingFlags } from '../shared/limiter-setting.ts';
+import { type OutputFormat, outputFormat, printedText } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -106,7 +114,6 @@ export function readRequestBound(flag: string, text: string | undefined): Reques
 
 /** The algorithms of `--as`. */
 const otherAlgorithms = algorithmNames.filter((_, number) => number !== defaultAlgorithm);
-const otherWords = otherAlgorithms.join(' or ');
 
 const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
 
@@ -116,7 +123,7 @@ Replays recorded requests against rules, as a limiter that counts in memory woul
 
   --from <file>              the recording, one request per line. A .gz file is unpacked, and - is standard input
   --against <rules>          also replay it against these rules, and report the difference
-  --as <algorithm>           count fixed windows with another algorithm, ${otherWords}, and report the
+  --as <algorithm>           count fixed windows with another algorithm, ${orWords(otherAlgorithms)}, and report the
                              difference to the rules as they are written, or to --against
   --class <name>             the class of the manifests to read, if there are several (one per control plane)
   --fleet <name>             the fleet of the manifests to read, if there are several
@@ -149,44 +156,25 @@ interface Wanted {
   maxNewlyLimited: RequestCountBound | undefined;
 }
 
-export const replayCommand = commandOf(
-  help,
-  {
-    from: { type: 'string' },
-    against: { type: 'string' },
-    as: { type: 'string' },
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    ...outputFlag,
-    top: { type: 'string' },
-    ...rootFlag,
-    ...settingFlag,
-    'merge-domain-configs': { type: 'boolean' },
-    'max-limited': { type: 'string' },
-    'max-newly-limited': { type: 'string' },
-    'max-errors': { type: 'string' },
-    'sort-window': { type: 'string' },
-  },
-  async (flags) => {
-    const wanted = readWanted(flags);
-    const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
-    const settings = readReplaySettings([...flags.list('setting'), ...merging]);
-    const options = { ...checkOptions(settings), chosen: servedByFlags(flags), roots: rootsOf(flags) };
-    const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
-    const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
-    if (rules === undefined || against === undefined) return 2;
-    const report = await replayed({
-      ...wanted,
-      rules,
-      against: wanted.against === undefined ? undefined : against,
-      settings,
-      roots: options.roots,
-    });
-    if (report === undefined) return 2;
-    io().stdout.write(printedText(report, wanted.output, () => reportText(report)));
-    return boundsAreKept(report, wanted) ? 0 : 1;
-  },
-);
+export const replayCommand = commandOf(help, async (flags) => {
+  const wanted = readWanted(flags);
+  const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
+  const settings = readReplaySettings([...flags.list('setting'), ...merging]);
+  const options = { ...checkOptions(settings), chosen: servedByFlags(flags), roots: rootsOf(flags) };
+  const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
+  const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
+  if (rules === undefined || against === undefined) return 2;
+  const report = await replayed({
+    ...wanted,
+    rules,
+    against: wanted.against === undefined ? undefined : against,
+    settings,
+    roots: options.roots,
+  });
+  if (report === undefined) return 2;
+  io().stdout.write(printedText(report, wanted.output, () => reportText(report)));
+  return boundsAreKept(report, wanted) ? 0 : 1;
+});
 
 /** A replay with two sets of rules. */
 interface Replayed {
@@ -223,7 +211,8 @@ function recordingProblem(path: string, roots: readonly string[]): string | unde
 function readWanted(flags: ParsedFlags): Wanted {
   const [rules, ...stray] = flags.positionals;
   const from = flags.text('from');
-  const as = algorithmOf(flags.text('as'));
+  const other = choiceOf(flags, 'as', otherAlgorithms);
+  const as = other === undefined ? undefined : (algorithmNames.indexOf(other) as Algorithm);
   // With `--as`, the rules are replayed as written, too.
   const against = flags.text('against') ?? (as === undefined ? undefined : rules);
   if (rules === undefined || from === undefined) throw new UsageError('replay needs rules and --from <file>');
@@ -253,13 +242,6 @@ function readWanted(flags: ParsedFlags): Wanted {
     maxLimited: readRequestBound('--max-limited', flags.text('max-limited')),
     maxNewlyLimited: readRequestBound('--max-newly-limited', flags.text('max-newly-limited')),
   };
-}
-
-/** @throws UsageError */
-function algorithmOf(text: string | undefined): Algorithm | undefined {
-  if (text === undefined) return undefined;
-  if (!otherAlgorithms.includes(text)) throw new UsageError(`--as is ${otherWords}, not "${text}"`);
-  return algorithmNames.indexOf(text) as Algorithm;
 }
 
 /** Returns false if the replay could not finish. The reason is then on standard error. */

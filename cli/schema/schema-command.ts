@@ -21,7 +21,6 @@ Prints the JSON Schema of rule files, profiles, callers files or manifests, for 
 
 export const schemaCommand = commandOf(
   help,
-  {},
   ({ positionals: [given = '', ...stray] }) => {
     const kind = schemaKinds.find((known) => known === given.toLowerCase());
     if (kind === undefined || stray.length > 0) {
@@ -33,5 +32,5 @@ export const schemaCommand = commandOf(
     io().stdout.write(packageFile(`schemas/${kind}.json`));
     return 0;
   },
-  schemaKinds,
+  { words: schemaKinds },
 );

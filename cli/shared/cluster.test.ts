@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { Cluster, clusterFlags } from './cluster.ts';
+import { Cluster, clusterHelp } from './cluster.ts';
 import { parseFlags } from './flags.ts';
+import { flagsOfHelp } from './help-flags.ts';
 
 interface Answer {
   status?: number;
@@ -35,7 +36,7 @@ users: [{ name: c, user: { token: the-secret } }]
 contexts: [{ name: c, context: { cluster: c, user: c, namespace: mail } }]
 `;
   writeFileSync(kubeconfig, text);
-  const cluster = new Cluster(parseFlags(['--kubeconfig', kubeconfig, ...flags], clusterFlags));
+  const cluster = new Cluster(parseFlags(['--kubeconfig', kubeconfig, ...flags], flagsOfHelp(clusterHelp)));
   onTestFinished(() => {
     cluster.close();
     server.closeAllConnections();

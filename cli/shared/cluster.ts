@@ -9,16 +9,7 @@ import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane
 import { packageVersion } from '../../process/files/package-file.ts';
 import { group, version } from '../../rules/language/kinds.ts';
 import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
-import {
-  type Command,
-  CommandError,
-  commandOf,
-  type FlagTypes,
-  type ParsedFlags,
-  timeoutFlag,
-  timeoutMs,
-  UsageError,
-} from './flags.ts';
+import { CommandError, type ParsedFlags, timeoutMs, UsageError } from './flags.ts';
 import { io } from './io.ts';
 
 /** Flags that these commands share with kubectl. */
@@ -29,26 +20,16 @@ export const clusterHelp = `  -n, --namespace <name>      look in this namespace
       --timeout <t>           how long to wait for each answer (default 30s)
 `;
 
-export const clusterFlags = {
-  namespace: { type: 'string', short: 'n' },
-  'all-namespaces': { type: 'boolean', short: 'A' },
-  context: { type: 'string' },
-  kubeconfig: { type: 'string' },
-  ...timeoutFlag,
-} as const;
-
-/** A command that uses a cluster. An error of the cluster is one line on standard error, with exit status 2. */
-export function clusterCommand(
-  help: string,
-  types: FlagTypes,
-  run: (flags: ParsedFlags, cluster: Cluster) => Promise<number>,
-): Command {
-  return commandOf(help, { ...types, ...clusterFlags }, (flags) =>
-    reportingClusterErrors(async () => {
-      const cluster = new Cluster(flags);
-      return run(flags, cluster).finally(() => cluster.close());
-    }),
-  );
+/** Runs a command that uses a cluster. An error of the cluster is one line on standard error, with exit status 2. */
+export function withCluster<T>(
+  flags: ParsedFlags,
+  run: (cluster: Cluster) => Promise<T>,
+  otherwise?: string,
+): Promise<T> {
+  return reportingClusterErrors(async () => {
+    const cluster = new Cluster(flags);
+    return run(cluster).finally(() => cluster.close());
+  }, otherwise);
 }
 
 /** Turns an error of the cluster into the end of the command, with status 2. `otherwise` says what to do if no cluster is configured. */

@@ -7,9 +7,6 @@ import { dirname, isAbsolute, relative, sep } from 'node:path';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { type ParsedFlags, UsageError } from './flags.ts';
 
-/** The flag of commands that read files. A comparison has two sides, which may need one each. */
-export const rootFlag = { root: { type: 'string', multiple: true } } as const;
-
 /** The folders of `--root`, with links resolved. @throws UsageError */
 export function rootsOf(flags: ParsedFlags): string[] {
   return flags.list('root').map((folder) => {

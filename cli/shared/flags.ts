@@ -5,6 +5,7 @@ import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { activeCharacters } from './active-characters.ts';
+import { type FlagTypes, flagsOfHelp } from './help-flags.ts';
 import { fittedHelp } from './help-text.ts';
 import { io, programName } from './io.ts';
 
@@ -24,12 +25,6 @@ export class CommandError extends Error {
     this.exitStatus = exitStatus;
   }
 }
-
-/** `short` is one letter, as in `-n shop`. `values` lists all possible values, for completion. */
-export type FlagTypes = Record<
-  string,
-  { type: 'string' | 'boolean'; multiple?: boolean; short?: string; values?: readonly string[] }
->;
 
 export interface ParsedFlags {
   text(name: string): string | undefined;
@@ -89,13 +84,24 @@ function printHelp(help: string): void {
   io().stdout.write(fittedHelp(named));
 }
 
-/** Makes a command with flags; `--help` prints its help. */
+/** Facts about a command that its help does not express. */
+export interface CommandFacts {
+  /** Flags that the help does not list as it lists others. */
+  flags?: FlagTypes;
+  /** All possible values of flags, where the help does not list them as `a|b`. */
+  values?: Readonly<Record<string, readonly string[]>>;
+  /** Possible values of the first argument. */
+  words?: readonly string[];
+}
+
+/** Makes a command with the flags that its help lists; `--help` prints the help. */
 export function commandOf(
   help: string,
-  types: FlagTypes,
   run: (flags: ParsedFlags) => Promise<number> | number,
-  words: readonly string[] = [],
+  { flags: more, values = {}, words = [] }: CommandFacts = {},
 ): Command {
+  const types = { ...flagsOfHelp(help), ...more };
+  for (const [name, all] of Object.entries(values)) types[name] = { ...types[name]!, values: all };
   const command = async (args: string[]) => {
     const flags = parseFlags(args, types);
     if (!flags.on('help')) return run(flags);
@@ -181,6 +187,23 @@ export function wholeNumber(
   throw new UsageError(`--${name} is a whole number from ${bounds.min} to ${bounds.max}, not "${text}"`);
 }
 
+/** Returns the value of a flag that takes one of these values; undefined without the flag. @throws UsageError */
+export function choiceOf<Value extends string>(
+  flags: ParsedFlags,
+  name: string,
+  values: readonly Value[],
+): Value | undefined {
+  const text = flags.text(name);
+  const choice = values.find((one) => one === text);
+  if (choice !== undefined || text === undefined) return choice;
+  throw new UsageError(`--${name} is ${orWords(values)}, not "${text}"`);
+}
+
+/** Returns for example `a, b or c`. */
+export function orWords(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
 /** Returns a duration such as `5s` or `1m30s` in milliseconds; without the flag, the default. @throws UsageError */
 export function durationMs(
   flags: ParsedFlags,
@@ -195,9 +218,6 @@ export function durationMs(
     `--${name} is a duration from ${min} to ${max}, such as ${bounds.default}, not "${text}"`,
   );
 }
-
-/** How long a command waits for each answer. Every command that waits for answers has this flag. */
-export const timeoutFlag = { timeout: { type: 'string' } } as const satisfies FlagTypes;
 
 /** @throws UsageError */
 export function timeoutMs(flags: ParsedFlags, defaultValue = '5s'): number {

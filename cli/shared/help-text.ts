@@ -25,7 +25,7 @@ function indentOf(line: string): number {
   return line.length - line.trimStart().length;
 }
 
-/** Continued lines begin below the description of `  --flag <x>   description`, below the first word of a usage, or at the margin. */
+/** Continued lines begin below the description of `--flag <x>   description`, below the first word of a usage, or at the margin. */
 function columnOf(line: string): number | undefined {
   if (line === '') return undefined;
   const usage = /^Usage: (?:kubectl )?\S+ /.exec(line);

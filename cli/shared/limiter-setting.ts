@@ -1,10 +1,8 @@
 /** Describes the limiter of a command by the limiter's own settings, one `--setting NAME=VALUE` for each. */
 import type { explainingSettings as ExplainingSettings } from '../../limiter/settings/naming.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
-import { type FlagTypes, hintOf, type ParsedFlags, UsageError } from './flags.ts';
+import { hintOf, type ParsedFlags, UsageError } from './flags.ts';
 import { io } from './io.ts';
-
-export const settingFlag = { setting: { type: 'string', multiple: true } } as const satisfies FlagTypes;
 
 interface GivenSettings {
   settings: LimiterSettings;

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { hintOf, parseFlags } from './flags.ts';
-import { durationText, outputFlag, outputFormat, printedText, rateText, table } from './output.ts';
+import { flagsOfHelp } from './help-flags.ts';
+import { durationText, outputFormat, printedText, rateText, table } from './output.ts';
+
+const types = flagsOfHelp('  -o, --output <form>  how to print the result');
 
 describe('output', () => {
   it.each([
@@ -10,11 +13,11 @@ describe('output', () => {
     [['-ojson'], 'json'],
     [['-o=yaml'], 'yaml'],
   ])('is chosen by %j', (args, format) => {
-    expect(outputFormat(parseFlags(args, outputFlag))).toBe(format);
+    expect(outputFormat(parseFlags(args, types))).toBe(format);
   });
 
   it('names the forms that there are', () => {
-    const flags = parseFlags(['-o', 'xml'], outputFlag);
+    const flags = parseFlags(['-o', 'xml'], types);
     expect(() => outputFormat(flags)).toThrow('--output is table, json or yaml, not "xml"');
   });
 

@@ -2,26 +2,23 @@
 
 import type { JsonObject } from '../../rules/model.ts';
 import { activeCharacters } from './active-characters.ts';
-import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
+import { escaped, orWords, type ParsedFlags, UsageError } from './flags.ts';
+import { outputForms } from './help-flags.ts';
 import { yamlText } from './yaml-text.ts';
 
 /** `text` is for people: a table, if there is one. */
 export type OutputFormat = 'text' | 'json' | 'yaml';
 
-export const outputFlag = {
-  output: { type: 'string', short: 'o', values: ['table', 'json', 'yaml'] },
-} as const satisfies FlagTypes;
+/** The flag of commands that print a table. */
+export const outputHelp = `  -o, --output <form>         how to print the result: table (default), json or yaml
+`;
 
 /** Reads `-o table|json|yaml`; `table` is the format `text`. The message names `forms`. @throws UsageError */
-export function outputFormat(
-  flags: ParsedFlags,
-  forms: readonly string[] = outputFlag.output.values,
-): OutputFormat {
+export function outputFormat(flags: ParsedFlags, forms: readonly string[] = outputForms): OutputFormat {
   const output = flags.text('output') ?? 'text';
   if (output === 'table') return 'text';
   if (output === 'text' || output === 'json' || output === 'yaml') return output;
-  const [last, ...others] = forms.toReversed();
-  throw new UsageError(`--output is ${others.toReversed().join(', ')} or ${last}, not "${output}"`);
+  throw new UsageError(`--output is ${orWords(forms)}, not "${output}"`);
 }
 
 const active = new RegExp(`[${activeCharacters}]`, 'g');

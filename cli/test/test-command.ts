@@ -4,9 +4,15 @@ import { systemErrorReason } from '../../process/log/error-text.ts';
 import { count, findingText } from '../check/check-report.ts';
 import { reportText } from '../forms/forms.ts';
 import { findingsTable, markdownDocument } from '../forms/markdown.ts';
-import { isQuietReport, type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
+import {
+  isQuietReport,
+  type Report,
+  type ReportedFinding,
+  reportForm,
+  reportOutputs,
+} from '../forms/report.ts';
 import { readReplayRules } from '../replay/replay-command.ts';
-import { rootFlag, rootsOf } from '../shared/contained-files.ts';
+import { rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { printedText, timeText } from '../shared/output.ts';
@@ -52,21 +58,13 @@ command line, no tests at all, or tests or rules that cannot be read.
 
 export const testCommand = commandOf(
   help,
-  {
-    'min-coverage': { type: 'string' },
-    record: { type: 'string' },
-    watch: { type: 'boolean' },
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    ...rootFlag,
-    ...reportFlag,
-  },
   async (flags) => {
     const recording = flags.text('record');
     if (recording !== undefined) return record(recording, flags);
     const wanted = readWanted(flags);
     return flags.on('watch') ? watched(wanted, flags) : print(runTests(wanted, flags), wanted);
   },
+  { values: { output: reportOutputs } },
 );
 
 interface Wanted {

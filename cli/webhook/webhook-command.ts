@@ -2,7 +2,7 @@ import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { commandOf, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
+import { dataText, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**
@@ -72,18 +72,6 @@ The secret cannot be an argument, because other users of the machine could read 
 
 export const webhookCommand = commandOf(
   help,
-  {
-    headers: { type: 'string' },
-    header: { type: 'string', multiple: true },
-    body: { type: 'string' },
-    'secret-file': { type: 'string' },
-    'secret-env': { type: 'string' },
-    'secret-from': { type: 'string' },
-    'token-env': { type: 'string' },
-    tolerance: { type: 'string' },
-    now: { type: 'string' },
-    ...outputFlag,
-  },
   (flags) => {
     const [word, stray] = flags.positionals;
     if (word === undefined) throw new UsageError('webhook needs the word verify: weir webhook verify');
@@ -91,7 +79,7 @@ export const webhookCommand = commandOf(
     if (stray !== undefined) throw new UsageError(`webhook verify takes only flags, not "${stray}"`);
     return verify(flags);
   },
-  ['verify'],
+  { words: ['verify'] },
 );
 
 async function verify(flags: ParsedFlags): Promise<number> {

@@ -4,6 +4,7 @@
  */
 import { dirname } from 'node:path';
 import { type Node, SyntaxKind } from 'typescript/unstable/ast';
+import { flagsOfHelp } from '../../cli/shared/help-flags.ts';
 import { fieldFiles } from './fields.ts';
 import type { Sources } from './project.ts';
 import { type AnyNode, groupOf, type Site, textProperty } from './sites.ts';
@@ -176,22 +177,21 @@ function constantAround(name: AnyNode): string | undefined {
 }
 
 /**
- * The rows of tables of flags, `{ strict: { type: 'boolean' } }`, as `<folder of cli> --<flag>`. Whatever passes the flag's name to
- * a method of `ParsedFlags` or to a call that also takes them, or spells a name with a dash, touches the flag of its own folder, else all
- * flags of that name.
+ * The flags in texts of help, as `<folder of cli> --<flag>`. Whatever passes the flag's name to a method of `ParsedFlags` or to a call
+ * that also takes them, or spells a name with a dash, touches the flag of its own folder, else all flags of that name.
  */
 function flagFiles(sources: Sources): Map<string, Set<string>> {
   const files = new Map<string, Set<string>>();
   const flagName = (path: string, flag: string): string => `${dirname(path).replace(/^cli\//, '')} --${flag}`;
   const byFlag = new Map<string, Set<string>>();
-  const { sites } = sources;
-  for (const { path, node } of sites.get('type') ?? []) {
-    const row = (node as AnyNode).parent.parent;
-    const flag = row.parent?.name?.text;
-    const isRow = path.startsWith('cli/') && /^(?:string|boolean)$/.test(textProperty(row, 'type') ?? '');
-    if (!isRow || flag === undefined) continue;
-    add(files, flagName(path, flag), [path]);
-    add(byFlag, flag, [flagName(path, flag)]);
+  const { paths, sites, textOf } = sources;
+  for (const path of paths.filter((one) => one.startsWith('cli/'))) {
+    // A row may stand behind the beginning of a template, or behind another text in it.
+    const help = textOf(path).replace(/`|\$\{[^}]*\}/g, '\n');
+    for (const flag of Object.keys(flagsOfHelp(help))) {
+      add(files, flagName(path, flag), [path]);
+      add(byFlag, flag, [flagName(path, flag)]);
+    }
   }
   for (const [flag, names] of byFlag) {
     const spelled = (sites.get(flag) ?? []).filter(

@@ -12,6 +12,8 @@ const testFile = /\.(?:test|suite)\.[jt]s$/;
 export interface Sources {
   /** The hand-written files that are not tests, sorted. */
   readonly paths: readonly string[];
+  /** Returns the text of a file. */
+  textOf(path: string): string;
   /** Sites of hand-written files by their text. */
   readonly sites: ReadonlyMap<string, readonly Site[]>;
   /** Sites of generated files. They are not counted, but declare names to which hand-written files refer. */
@@ -56,13 +58,12 @@ export function withSources<T>(
       return sites;
     };
     const sites = byText(paths.flatMap(read));
-    const isMeant = (path: string) => {
-      const text = program.getSourceFile(join(root, path))!.text;
-      return words.some((word) => text.includes(word));
-    };
+    const textOf = (path: string) => program.getSourceFile(join(root, path))!.text;
+    const isMeant = (path: string) => words.some((word) => textOf(path).includes(word));
     const generated = byText(all.filter((path) => generatedFolder.test(path) && isMeant(path)).flatMap(read));
     return use({
       paths,
+      textOf,
       sites,
       generated,
       imports: new Map(paths.map((path) => [path, imports.get(path)!])),

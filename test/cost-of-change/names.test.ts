@@ -105,11 +105,16 @@ const project: Record<string, string> = {
     export const accepted = newCondition('Accepted', 'Valid');`,
   'control-plane/types.ts': `export const types = { type: 'Valid', other: 'Settled' };`,
   'cli/shared/flags.ts': `
-    export const flags = { namespace: { type: 'string', short: 'n' } } as const;
+    export const help = \`  -n, --namespace <name>  its namespace\\n\`;
     export interface ParsedFlags { text(name: string): string | undefined; on(name: string): boolean }`,
   'cli/check/check.ts': `
     import type { ParsedFlags } from '../shared/flags.ts';
-    export const types = { strict: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const;
+    import { help } from '../shared/flags.ts';
+    export const text = \`Usage: weir check [--strict]
+       weir check --dry-run
+
+\${help}  --strict  warnings are errors
+\`;
     export const run = (flags: ParsedFlags) => flags.on('strict') && flags.text('namespace');`,
   'cli/check/dry.ts': `
     import type { ParsedFlags } from '../shared/flags.ts';
