@@ -241,6 +241,11 @@ export class Reflector<T> {
     return this.#items;
   }
 
+  /** The version up to which `items` are complete. Undefined if a list is next. */
+  get resourceVersion(): string | undefined {
+    return this.#resourceVersion;
+  }
+
   /** The number of consecutive failures since a useful watch. */
   get failures(): number {
     return this.#failures;

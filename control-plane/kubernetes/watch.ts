@@ -167,6 +167,11 @@ export class ResourceWatch<T> {
     return this.#reflector.items;
   }
 
+  /** The version up to which `items` are complete. Undefined before the first list, and after a watch that must not be resumed. */
+  get resourceVersion(): string | undefined {
+    return this.#reflector.resourceVersion;
+  }
+
   get isListed(): boolean {
     return this.#isListed;
   }

@@ -30,11 +30,11 @@ export class ConfigMapApi {
     this.#options = options;
   }
 
-  /** Makes this the only content of the ConfigMap. */
-  async apply(map: ConfigMap, role: ObjectRole): Promise<void> {
+  /** Makes this the only content of the ConfigMap. Returns the version that the ConfigMap then has. */
+  async apply(map: ConfigMap, role: ObjectRole): Promise<string> {
     const { client, namespace, timeoutMs } = this.#options;
     const { owner } = map;
-    await client.request({
+    const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
       ...serverSideApply,
       path: this.#path(map.name),
       timeoutMs,
@@ -51,6 +51,7 @@ export class ConfigMapApi {
         binaryData: map.binaryData,
       },
     });
+    return metadata.resourceVersion;
   }
 
   /** Deletes a ConfigMap: see `deleteObject`. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { type Fault, kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
@@ -81,8 +81,8 @@ describe('nextRecords', () => {
 });
 
 describe('DomainRecordStore', () => {
-  /** Stores of two replicas on one cluster. The first one leads. */
-  async function setUp() {
+  /** Stores of two replicas on one cluster. The first one leads. `faultOf` is asked about each of its writes. */
+  async function setUp(faultOf: () => Fault | undefined = () => undefined) {
     const time = new VirtualTime();
     const cluster = new MemoryCluster(() => time.nowMs);
     let evaluations = 0;
@@ -90,7 +90,10 @@ describe('DomainRecordStore', () => {
       const { clock, timers } = new SimulatedProcess(time);
       const store = new DomainRecordStore({
         ...recordedTelemetry(),
-        client: new MemoryApi({ cluster, timers, userAgent: leads ? 'leader' : 'other' }),
+        client: new MemoryApi({
+          ...{ cluster, timers, userAgent: leads ? 'leader' : 'other' },
+          fault: ({ method = 'GET' }) => (method === 'GET' ? undefined : faultOf()),
+        }),
         ...{ clock, timers, releaseMs, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
         mayWrite: () => {
           if (leads) evaluations += 1;
@@ -107,7 +110,7 @@ describe('DomainRecordStore', () => {
     const [leader, other] = stores as [DomainRecordStore, DomainRecordStore];
     await time.advance(1_000);
     const maps = () => cluster.list({ kind: configMaps, namespace: 'weir-system', labelSelector: '' });
-    return { time, leader, other, maps, evaluations: () => evaluations };
+    return { time, cluster, leader, other, maps, evaluations: () => evaluations };
   }
   const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
@@ -120,6 +123,41 @@ describe('DomainRecordStore', () => {
       records({ 'edge/a': { namespaces: ['shop'] } }),
       records({ 'edge/a': { namespaces: ['shop'] } }),
     ]);
+  });
+
+  it.each(['deleted', 'damaged'])(
+    'stores a record again that is %s before its write is answered',
+    async (what) => {
+      // The server carries out a request after half of the time.
+      const { time, cluster, leader, other, maps } = await setUp(() => ({ delayMs: 2_000 }));
+      leader.decided(decision('shop/a'));
+      await time.advance(1_500);
+      const where = { kind: configMaps, namespace: 'weir-system', name: 'weir-domains', isStatus: false };
+      expect(maps()).toHaveLength(1);
+      if (what === 'deleted') cluster.delete(where, {});
+      else cluster.merge(where, { data: { 'domains.json': '{"x":1}' } }, 'somebody');
+      await time.advance(10_000);
+      expect(other.records).toEqual(records({ 'edge/a': { namespaces: ['shop'] } }));
+      expect(maps()[0]).toMatchObject({ data: { 'domains.json': '{"edge/a":{"namespaces":["shop"]}}' } });
+    },
+  );
+
+  it('stores a new decision at once after failures, and repeats an unchanged one later each time', async () => {
+    let attempts = 0;
+    let fault: Fault | undefined = { refused: { status: 500, reason: 'InternalError' } };
+    const { time, leader, maps } = await setUp(() => {
+      attempts += 1;
+      return fault;
+    });
+    leader.decided(decision('shop/a'));
+    while (attempts < 8) await time.advance(100);
+    fault = undefined;
+    leader.decided(decision('shop/a'));
+    await time.advance(5_000);
+    expect([attempts, maps().length]).toEqual([8, 0]);
+    leader.decided(decision('mail/a'));
+    await time.advance(5_000);
+    expect([attempts, maps().length]).toEqual([9, 1]);
   });
 
   it('forgets a domain that nobody has after the delay, though nothing else happens until then', async () => {

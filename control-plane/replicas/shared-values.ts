@@ -9,6 +9,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
+import { isNewerVersion } from '../model/write-ledger.ts';
 import {
   type ConfigMap,
   ConfigMapApi,
@@ -255,12 +256,21 @@ export class SharedValues<Value> {
     const { format, role } = this.#options;
     const { maps, isWhole } = await format.encode(key, value);
     if (!isWhole) this.#cut.set(key, value);
-    for (const map of maps) await this.#api.apply(map, role);
+    const versions = new Map<string, string>();
+    for (const map of maps) versions.set(map.name, await this.#api.apply(map, role));
     if (maps.length === 0) return;
-    const names = new Set(maps.map(({ name }) => name));
+    const names: ReadonlySet<string> = new Set(versions.keys());
     for (const name of this.#namesOf(key)) if (!names.has(name)) await this.#api.delete(name);
-    this.#written.set(key, value);
+    // The watch will not show such a write again, so the value counts as stored only if the watch says so.
+    const isReplaced = [...versions].some(([name, version]) => this.#isReplaced(name, version));
+    if (!isReplaced) this.#written.set(key, value);
     this.#own.set(key, { value, names });
+  }
+
+  /** Returns whether the watch shows that a ConfigMap was changed or deleted after it had this version. */
+  #isReplaced(name: string, version: string): boolean {
+    const shown = this.maps.find((map) => map.name === name)?.resourceVersion ?? this.#watch.resourceVersion;
+    return shown !== undefined && isNewerVersion(shown, version);
   }
 
   async #delete(key: string): Promise<void> {
