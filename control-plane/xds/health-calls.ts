@@ -2,56 +2,23 @@
 import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import {
-  type CallObserver,
-  GrpcCode,
-  type GrpcStatus,
   type MessageStream,
   type StreamHandler,
   statusText,
   type UnaryHandler,
-  type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import type { HealthService } from '../../process/grpc/health-service.ts';
 
-const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
-
-/** Uses only the first answer, so that a handler that throws after its answer does no harm. */
-function serveUnary(
-  method: string,
-  handler: UnaryHandler,
-  onFault: CallObserver['onFault'],
-): handleUnaryCall<Buffer, Uint8Array> {
-  return (call, callback) => {
-    let answered = false;
-    const reply: UnaryReply = {
-      get abandoned() {
-        return !answered && call.cancelled;
-      },
-      send: (message) => {
-        if (answered) return;
-        answered = true;
-        callback(null, message);
-      },
-      fail: ({ code, message }) => {
-        if (answered) return;
-        answered = true;
-        callback({ code, details: statusText(message) });
-      },
-    };
-    try {
-      handler(call.request, reply);
-    } catch (error) {
-      onFault(method, error);
-      reply.fail(fault);
-    }
-  };
+function serveUnary(handler: UnaryHandler): handleUnaryCall<Buffer, Uint8Array> {
+  return (call, callback) =>
+    handler(call.request, {
+      abandoned: call.cancelled,
+      send: (message) => callback(null, message),
+      fail: ({ code, message }) => callback({ code, details: statusText(message) }),
+    });
 }
 
-function serveStream(
-  method: string,
-  handler: StreamHandler,
-  onFault: CallObserver['onFault'],
-): handleServerStreamingCall<Buffer, Uint8Array> {
+function serveStream(handler: StreamHandler): handleServerStreamingCall<Buffer, Uint8Array> {
   return (call) => {
     let ended = false;
     const closeListeners: (() => void)[] = [];
@@ -75,28 +42,15 @@ function serveStream(
       },
     };
     call.on('cancelled', close);
-    try {
-      handler(call.request, stream);
-    } catch (error) {
-      onFault(method, error);
-      stream.end(fault);
-    }
+    handler(call.request, stream);
   };
 }
 
 const healthPath = '/grpc.health.v1.Health/';
 
-/** Registers the three methods of the health service. */
-export function registerHealth(
-  server: Server,
-  health: HealthService,
-  onFault: CallObserver['onFault'],
-): void {
-  const { check, list, watch } = health;
-  for (const [method, handler] of Object.entries({ Check: check, List: list })) {
-    const serve = serveUnary(method, handler, onFault);
-    server.register(healthPath + method, serve, encodeBytes, decodeBytes, 'unary');
-  }
-  const serve = serveStream('Watch', watch, onFault);
-  server.register(`${healthPath}Watch`, serve, encodeBytes, decodeBytes, 'serverStream');
+/** Registers the three methods of the health service. Its handlers never throw, and answer once. */
+export function registerHealth(server: Server, { check, list, watch }: HealthService): void {
+  for (const [method, handler] of Object.entries({ Check: check, List: list }))
+    server.register(healthPath + method, serveUnary(handler), encodeBytes, decodeBytes, 'unary');
+  server.register(`${healthPath}Watch`, serveStream(watch), encodeBytes, decodeBytes, 'serverStream');
 }

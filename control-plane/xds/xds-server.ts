@@ -133,7 +133,7 @@ export class XdsServer {
   }
 
   #createGrpc(): Server {
-    const { log, metrics, streams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
+    const { streams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
     const grpc = new Server({
       'grpc.max_receive_message_length': longestRequestBytes,
       'grpc.max_concurrent_streams': streams.maxStreams + otherStreams,
@@ -143,10 +143,7 @@ export class XdsServer {
       'grpc.enable_channelz': 0,
       interceptors: [watchUnfinishedMessages((peer, bytes) => this.#connections.hold(peer, bytes))],
     });
-    registerHealth(grpc, this.#health, (method, error) => {
-      metrics.all.faults.inc();
-      lines.fault(log, { call: method, error });
-    });
+    registerHealth(grpc, this.#health);
     const rejected = new RejectedLists();
     const forms = {
       StreamAggregatedResources: () => new StateOfTheWorld(),
