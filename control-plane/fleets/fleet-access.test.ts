@@ -51,8 +51,10 @@ describe('readAccess', () => {
 
   it('follows labels, and is the same as long as the same namespaces are chosen', () => {
     const object = selecting({ matchLabels: { team: 'x' } });
-    const first = readAccess(object, known({ a: { team: 'x' }, b: {} }), undefined);
-    expect(readAccess(object, known({ b: { other: '1' }, a: { team: 'x' } }), first)).toBe(first);
+    const first = readAccess(object, known({ a: { team: 'x' }, b: {}, c: { team: 'x' } }), undefined);
+    expect(readAccess(object, known({ c: { team: 'x' }, b: { other: '1' }, a: { team: 'x' } }), first)).toBe(
+      first,
+    );
     const second = readAccess(object, known({ a: {}, b: { team: 'x' } }), first);
     expect(admitted(second)).toEqual(['b']);
   });

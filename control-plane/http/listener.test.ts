@@ -57,6 +57,12 @@ describe('the listener of the control plane', () => {
     }
   });
 
+  it('rejects a damaged target', async () => {
+    const { port, faults } = await start();
+    expect(await httpAsk(port, '/%zz')).toMatchObject({ status: 400, body: 'Bad Request\n' });
+    expect(faults).toEqual([]);
+  });
+
   it('is for reading alone', async () => {
     const { port } = await start();
     for (const path of ['/healthz', '/snapshot', '/metrics']) {

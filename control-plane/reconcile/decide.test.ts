@@ -436,6 +436,13 @@ describe('limiters that do not support all rules', () => {
     expect(kept.get(object.uid)).toMatchObject({ generation: 3, fallback: { generation: 1 } });
   });
 
+  it('get it once another replica has stored it, although the newest generation stays', () => {
+    const { object, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2));
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
+    expect(limitsFor(decider.decideAll([object], new Map()))).toEqual([['default/a: 2'], []]);
+    expect(limitsFor(decider.decideAll([object], kept))).toEqual([['default/a: 2'], ['default/a: 1']]);
+  });
+
   it('get nothing of an object that was never for them, and all of the others', () => {
     const { decision } = story(sliding(2));
     expect(limitsFor(decision)).toEqual([['default/a: 2'], []]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ElectionOptions, ElectionState } from './lease-election.ts';
-import type { LeaseRecord } from './leases.ts';
+import { type LeaseRecord, leaseRecord } from './leases.ts';
 
 const options: ElectionOptions = {
   identity: 'a',
@@ -27,6 +27,26 @@ function leading(): ElectionState {
   state.written(record({ holder: 'a' }), 0, 100);
   return state;
 }
+
+describe('the record of a Lease object', () => {
+  const metadata = { name: 'weir', uid: 'u', resourceVersion: '7' };
+  const nothing = { resourceVersion: '7', holder: '', durationMs: undefined, acquireTime: undefined };
+
+  it('has all that the holder wrote', () => {
+    const acquireTime = '2026-01-02T03:04:05.000000Z';
+    const spec = { holderIdentity: 'b', leaseDurationSeconds: 15, leaseTransitions: 3, acquireTime };
+    expect(leaseRecord({ metadata, spec })).toEqual(record({ resourceVersion: '7' }));
+  });
+
+  it.each([
+    undefined,
+    {},
+    { holderIdentity: null, leaseDurationSeconds: null, acquireTime: null, leaseTransitions: null },
+    { leaseDurationSeconds: 0 },
+  ])('is of a free Lease without these: %j', (spec) => {
+    expect(leaseRecord({ metadata, ...(spec && { spec }) })).toEqual({ ...nothing, transitions: 0 });
+  });
+});
 
 describe('a candidate that knows nothing', () => {
   it('reads', () => {

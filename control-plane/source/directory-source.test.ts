@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
@@ -8,6 +9,7 @@ import { eventually } from '../../test/support/eventually.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { type ConfigStatus, UnreadSpec } from '../model/config-object.ts';
 import { DirectorySource, DirectorySourceError } from './directory-source.ts';
+import { readManifestFolder } from './manifest-folder.ts';
 
 let folder: string;
 let source: DirectorySource | undefined;
@@ -271,6 +273,28 @@ describe('DirectorySource', () => {
     rmSync(join(folder, '..1'), { recursive: true });
     await objectsAre('default/one: new, 2');
     expect(reported).toEqual([listed(1)]);
+  });
+
+  it('reads one version of a volume that is swapped meanwhile', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `f${index}.yaml`);
+    for (const version of ['..1', '..2']) {
+      mkdirSync(join(folder, version));
+      for (const name of names) writeFileSync(join(folder, version, name), version);
+    }
+    for (const name of names) symlinkSync(`..data/${name}`, join(folder, name));
+    const swap = (version: string) => {
+      symlinkSync(version, join(folder, '..data_tmp'));
+      renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
+    };
+    // At the beginning of a reading, later, and after it.
+    for (let turns = 1; turns < 5_000; turns = Math.ceil(turns * 1.5)) {
+      swap('..1');
+      const reading = readManifestFolder(folder, 1_000_000);
+      for (let turn = 0; turn < turns; turn += 1) await nextTurn();
+      swap('..2');
+      const texts = (await reading).map((file) => ('text' in file ? file.text : file.unreadable));
+      expect([texts.length, new Set(texts).size]).toEqual([40, 1]);
+    }
   });
 
   it('keeps everything while the folder is gone, and goes on with its successor', async () => {

@@ -195,6 +195,11 @@ describe('openWebhooks', () => {
     await eventually(() => expect(webhooks.status()[0]).toMatchObject({ queued: 0, delivered: 10 }));
     const others = [1, 2, 3, 4, 5, 6, 7, 8, 11, 12].map((number) => `msg_${number}`);
     expect(receiver.ids.toSorted()).toEqual(others.toSorted());
+    await webhooks.close(0);
+    expect(reported.filter((line) => line.startsWith('dropped'))).toEqual([
+      'dropped 1: queue full',
+      'dropped 1: queue full',
+    ]);
   });
 
   it('drops what could not be delivered for too long', async () => {

@@ -1,14 +1,16 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { anyPack } from '@bufbuild/protobuf/wkt';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   DeltaDiscoveryRequestSchema,
   DeltaDiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
-import { Incremental } from './discovery-form.ts';
+import { Incremental, RejectedLists } from './discovery-form.ts';
 import { FleetResponse } from './fleet-response.ts';
 
 type Fields = Omit<MessageInitShape<typeof DeltaDiscoveryRequestSchema>, '$typeName'>;
@@ -139,6 +141,23 @@ describe('incremental discovery', () => {
     expect(refusal([{ typeUrl, value: Buffer.from('0aff', 'hex') }])).toBeUndefined();
     expect(refusal([{ typeUrl, value: Buffer.concat(Array(1_000).fill(one)) }])).toHaveLength(1_000);
     expect(refusal([{ typeUrl, value: Buffer.concat(Array(1_001).fill(one)) }])).toBeUndefined();
+  });
+
+  it('remembers the 64 lists of rejected resources that were used last', () => {
+    const lists = new RejectedLists();
+    const listOf = (number: number) => {
+      const resources = [{ name: `team/${number}`, message: 'no' }];
+      const message = create(RefusedResourcesSchema, { resources });
+      return lists.of([anyPack(RefusedResourcesSchema, message)]);
+    };
+    const first = listOf(0);
+    for (let number = 1; number < 64; number += 1) listOf(number);
+    expect(listOf(0)).toBe(first);
+    for (let number = 64; number < 127; number += 1) listOf(number);
+    expect(listOf(0)).toBe(first);
+    for (let number = 127; number < 191; number += 1) listOf(number);
+    expect(listOf(0)).toEqual(first);
+    expect(listOf(0)).not.toBe(first);
   });
 });
 

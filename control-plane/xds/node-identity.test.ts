@@ -88,6 +88,13 @@ describe('nodeIdentity', () => {
     });
   });
 
+  it.each(['pod', 'instance'])('passes over an empty %s', (key) => {
+    expect(identityOf({ id: 'n', metadata: { [key]: '' } })).toMatchObject({
+      name: `n (${peer})`,
+      instance: undefined,
+    });
+  });
+
   it('takes an empty fleet for the default one', () => {
     expect(identityOf({ metadata: { fleet: '' } })).toMatchObject({ fleet: 'default' });
   });

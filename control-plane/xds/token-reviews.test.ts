@@ -140,6 +140,7 @@ describe('TokenReviews', () => {
   it.each([
     ['is no JWT', 'a-token-of-another-kind'],
     ['has no claims', 'a.b.c'],
+    ['has claims that are null', `a.${Buffer.from('null').toString('base64url')}.c`],
     ['is for another audience', unsignedToken({ aud: 'other', exp: 9e9 })],
     ['has expired', unsignedToken({ aud: audience, exp: 999 })],
     ['never expires', unsignedToken({ aud: audience })],

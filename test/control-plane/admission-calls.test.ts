@@ -1,5 +1,6 @@
 /** What the port of admission answers to whom, without an API server. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { AdmissionAnswer, AdmissionRequest } from '../../control-plane/admission/admission-answer.ts';
 import { openAdmissionServer } from '../../control-plane/admission/admission-server.ts';
@@ -8,6 +9,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority } from '../support/certificates.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
@@ -54,7 +56,7 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     const ask = (options: Parameters<typeof httpAsk>[2] = {}, path = '/validate') =>
       httpAsk(port, path, { method: 'POST', headers: json, body: review, tls: {}, ...options });
     const counted = (answer: string) => telemetry.counted(`admission_reviews_total{answer="${answer}"}`);
-    return { ask, asked, close, counted, telemetry };
+    return { port, ask, asked, close, counted, telemetry };
   }
 
   it.each<[counted: string, answer: AdmissionAnswer, response: object]>([
@@ -103,6 +105,28 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     await close();
     const fields = { from: '127.0.0.1', reason: expect.stringContaining(reason), times: 1 };
     expect(telemetry.events).toEqual([[unread, fields]]);
+  });
+
+  it.each([
+    [2, 'keep-alive'],
+    [3, 'close'],
+  ])('rejects a body of %i bytes, of which 2 arrive, with Connection: %s', async (length, connection) => {
+    const { port } = await open();
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
+    onTestFinished(() => void socket.destroy());
+    let answer = '';
+    socket.on('data', (chunk) => {
+      answer += String(chunk);
+    });
+    const head = [
+      'POST /validate HTTP/1.1',
+      'Host: a',
+      'Content-Type: text/json',
+      `Content-Length: ${length}`,
+    ];
+    socket.write(`${head.join('\r\n')}\r\n\r\n{}`);
+    await eventually(() => expect(answer).toMatch(/^HTTP\/1.1 415 .*\r\n\r\n/s));
+    expect(/^connection: (.*)\r$/im.exec(answer)?.[1]).toBe(connection);
   });
 
   it('takes the content type with its character set, and a body as long as allowed', async () => {
