@@ -16,10 +16,9 @@ import type { PublishedSchemas } from './model/newer-fields.ts';
 import { noNewerFields } from './model/newer-fields.ts';
 import { changedKeys } from './model/versioned-map.ts';
 import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
-import { type Decider, noPolicy, type ObjectPreview } from './reconcile/decide.ts';
+import { type Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
-import type { OverridePreview } from './reconcile/overrides.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
 import { Removals, type RemovalsOptions, type RemovedObject } from './reconcile/removals.ts';
 import {
@@ -29,6 +28,7 @@ import {
   StatusBoard,
   type StatusBoardOptions,
 } from './reconcile/status-board.ts';
+import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import { type StoredState, unknownWorld, type World } from './world.ts';
 
 /** Many changes lead to ten decisions a second. Each of two changes in a row leads to a decision at once. */
@@ -189,10 +189,8 @@ export function previewObject(
   { memory: { decider } }: Round,
   object: ConfigObject,
   { nowMs, schemas }: { nowMs: number; schemas: PublishedSchemas | undefined },
-): ObjectPreview | OverridePreview {
-  return object.kind === undefined
-    ? decider.preview(object, schemas)
-    : decider.previewOverride(object, nowMs, schemas);
+): ObjectPreview {
+  return decider.preview(object, nowMs, schemas);
 }
 
 /** Returns the state of the limiters that should have the served rules of the object. Undefined if it is unknown. */

@@ -59,8 +59,7 @@ function viewOf({
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
     override: (object) => readConfigObject(object, overrideKind),
-    preview: (object) =>
-      object.kind === undefined ? decider.preview(object) : decider.previewOverride(object, nowMs),
+    preview: (object) => decider.preview(object, nowMs),
     limited: (fleet) => limitedOf([{ replica: 'r', limiters }], fleet),
     isListed: () => isListed,
     mergeDomains,

@@ -17,9 +17,8 @@ import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { type RejectionReason, reasons } from '../model/reasons.ts';
 import { shortened } from '../reconcile/conditions.ts';
-import type { ObjectPreview } from '../reconcile/decide.ts';
 import type { InForce, Rejection } from '../reconcile/rejections.ts';
-import type { ReadRules } from '../reconcile/spec-reading.ts';
+import type { ObjectPreview, ReadRules } from '../reconcile/spec-reading.ts';
 
 /** The information of this replica that reviews need. */
 export interface AdmissionView {
@@ -29,7 +28,7 @@ export interface AdmissionView {
   override(object: ApiObject): Reading<ConfigObject> | undefined;
   /** Returns undefined if the object is not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
-  preview(object: ConfigObject): Pick<ObjectPreview, 'rejection'> & Partial<ObjectPreview>;
+  preview(object: ConfigObject): ObjectPreview;
   /** Limiters of the fleet that can never apply all rules with their settings, one for each different answer. */
   limited(fleet: string): readonly LimiterReport[];
   /** Returns whether all objects are known. */

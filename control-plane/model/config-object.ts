@@ -1,10 +1,12 @@
 /** A RateLimitConfig or RateLimitOverride with its status, in the form that all parts use. */
+import type { z } from 'zod';
 import {
   kind as configKind,
   plural as configPlural,
   overrideKind,
   overridePlural,
 } from '../../rules/language/kinds.ts';
+import type { conditionModel, overrideStatusModel, statusModel } from './object-models.ts';
 
 /** An object in the form of its source. Immutable: a change of the object creates a new value. */
 export interface ConfigObject {
@@ -70,47 +72,11 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The `status` of both kinds, with the field names of the API. */
-export interface ConfigStatus {
-  /** The generation that this status describes. */
-  observedGeneration: number;
-  /**
-   * The `<namespace>/<LEASE_NAME>` of the control plane that wrote the status. Missing once that control plane has left the object to
-   * others.
-   */
-  controllerName?: string;
-  /** The domain and fleet for which the object was last accepted. Both are missing if it never was. */
-  domain?: string;
-  fleet?: string;
-  /** The number of its served rules on all levels. */
-  rules?: number;
-  /** The hash of its rules in the form that limiters get. Missing while none are served. */
-  servedVersion?: string;
-  /** The served generation. It is older than `observedGeneration` while the newer one is not accepted. */
-  servedGeneration?: number;
-  /** For a RateLimitConfig: the number of overrides in force in its domain. Missing if there are none. */
-  overrides?: number;
-  /** For a RateLimitOverride: its effect in words. */
-  match?: string;
-  effect?: string;
-  /** For a RateLimitOverride with an end: its end in RFC 3339. */
-  endsAt?: string;
-  conditions: Condition[];
-}
-
-/** The same fields as in metav1.Condition. */
-export interface Condition {
-  type: ConditionType;
-  status: 'True' | 'False' | 'Unknown';
-  reason: string;
-  message: string;
-  /** The time when `status` last changed, in RFC 3339 with whole seconds. */
-  lastTransitionTime: string;
-  observedGeneration: number;
-}
-
+/** The `status` of both kinds. */
+export type ConfigStatus = z.infer<typeof statusModel> & z.infer<typeof overrideStatusModel>;
+export type Condition = z.infer<typeof conditionModel>;
 /** `Supported` exists only while it is False: a limiter of the fleet ignores fields that only Weir's limiters support. */
-export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
+export type ConditionType = Condition['type'];
 
 /**
  * Returns whether a control plane with another name wrote the status. A status of a version without names does not count as another's.

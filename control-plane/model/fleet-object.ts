@@ -1,12 +1,12 @@
 /** A RateLimitFleet, and the limiters that it expects to be connected. */
-import type { FleetSpec, FleetStatusModel } from './object-models.ts';
+import type { z } from 'zod';
+import type { FleetSpec, fleetStatusModel } from './object-models.ts';
 import type { Reason } from './reasons.ts';
 
-export type FleetStatus = FleetStatusModel;
+export type FleetStatus = z.infer<typeof fleetStatusModel>;
 
 /** A fleet object. It is immutable: a change of the object is a new value. */
 export interface FleetObject {
-  /** The uid of the fleet object. */
   name: string;
   uid: string;
   generation: number;

@@ -210,8 +210,6 @@ export const fleetStatusModel = z
       "The limiters that apply the fleet's rules, written by the control plane at most once a second.",
   });
 
-export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
-
 /** The model of `status`, for the CRD and for programs that read a status. */
 export const statusModel = z
   .object({
@@ -238,8 +236,6 @@ export const statusModel = z
   })
   .meta({ description: 'State of the rules, written by the control plane.' });
 
-export type StatusModel = z.infer<typeof statusModel>;
-
 /** The model of `status` of an override. */
 export const overrideStatusModel = statusModel
   .omit({ rules: true, overrides: true })
@@ -253,5 +249,3 @@ export const overrideStatusModel = statusModel
     }),
   })
   .meta({ description: 'State of the override, written by the control plane.' });
-
-export type OverrideStatusModel = z.infer<typeof overrideStatusModel>;

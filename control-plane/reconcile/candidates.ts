@@ -1,15 +1,17 @@
 /** The rules that may be served of each object, regardless of the claims of others. Pure. */
-import { isDeepStrictEqual } from 'node:util';
 import { type Capabilities, capabilities, supports } from '../../rules/language/capabilities.ts';
-import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
-import type { LastAcceptedSpec, ObjectOutcome, SpecGeneration } from '../model/decision.ts';
+import { isOfOther } from '../model/config-object.ts';
+import type { ObjectOutcome } from '../model/decision.ts';
 import type { DomainOwners, FleetAccesses } from '../model/domain-owners.ts';
-import type { PublishedSchemas } from '../model/newer-fields.ts';
-import { claimRank, type DomainClaim, isServed } from './claims.ts';
-import type { FieldsOfObject } from './newer-schema.ts';
+import { claimRank, type DomainClaim, type Fallback, isServed } from './claims.ts';
 import { accessRejection, type Rejection } from './rejections.ts';
-import type { Fallback } from './served-fleets.ts';
-import { followsFromSchemas, type ObjectSpecReading, type ReadRules, readingOf } from './spec-reading.ts';
+import {
+  type ObjectReadings,
+  type ObjectSpecReading,
+  type ReadRules,
+  readingsOf,
+  readRules,
+} from './spec-reading.ts';
 
 export interface CandidateOptions {
   /** True if several objects may hold rules for one domain of a fleet. */
@@ -22,15 +24,7 @@ export interface CandidateOptions {
 }
 
 /** An object, and the rules that may be served of it, regardless of the claims of others. */
-export interface Candidate {
-  object: ConfigObject;
-  lastAccepted: LastAcceptedSpec | undefined;
-  /** The readings of the newest spec, of the stored one, and of its fallback. */
-  readings: {
-    newest: ObjectSpecReading;
-    lastAccepted: ObjectSpecReading | undefined;
-    fallback: ObjectSpecReading | undefined;
-  };
+export interface Candidate extends ObjectReadings<ReadRules> {
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: DomainClaim | undefined;
   rejection: Rejection | undefined;
@@ -38,9 +32,8 @@ export interface Candidate {
   rest: DomainClaim | undefined;
   /** The claims: the newest first, then that of the stored spec, then `rest`. */
   claims: readonly DomainClaim[];
-  /** The facts on which `rejection` depends. */
+  /** The accesses on which `rejection` depends. */
   fleets: FleetAccesses;
-  schemas: PublishedSchemas | undefined;
   /** The last outcome of the candidate, and the resource in which it is served. */
   given: { outcome: ObjectOutcome; resourceName: string | undefined } | undefined;
 }
@@ -62,17 +55,15 @@ export function candidateOf(
   const isSame = last !== undefined && last.object === object && last.lastAccepted === lastAccepted;
   if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
   const { version = '' } = options;
-  const read = (spec: SpecGeneration): ObjectSpecReading =>
-    readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
-  const newestReading = read(object);
-  const lastAcceptedReading =
-    lastAccepted && (lastAccepted.spec === object.spec ? newestReading : read(lastAccepted));
-  const fallbackReading = lastAccepted?.fallback && read(lastAccepted.fallback);
+  const readings = readingsOf<ReadRules>({ object, lastAccepted, schemas }, last, (spec) =>
+    readRules({ ...object, spec }, { schemas, version }),
+  );
+  const { newest: newestReading } = readings;
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
-  const rejectionOf = (reading: ObjectSpecReading): Rejection | undefined => {
+  const rejectionOf = (reading: ObjectSpecReading<ReadRules>): Rejection | undefined => {
     const asked = reading.ok ? reading : reading.rest;
     const { namespace } = object;
-    const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
+    const wish = asked && { ...asked, namespace, isServed: isServed(status, asked) };
     const accessProblem = wish && accessRejection(wish, options.domainOwners, fleets);
     return accessProblem ?? (reading.ok ? undefined : reading.rejection);
   };
@@ -80,7 +71,6 @@ export function candidateOf(
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
-  const readings = { newest: newestReading, lastAccepted: lastAcceptedReading, fallback: fallbackReading };
   // A control plane of an earlier version may be unable to read the stored spec.
   const older = acceptedBefore({ lastAccepted, readings }).find(
     ({ rules }) => rejectionOf(rules) === undefined,
@@ -102,28 +92,6 @@ export function candidateOf(
   if (rest !== undefined) claims.push(rest);
   const given = isSame ? last.given : undefined;
   return { object, lastAccepted, readings, newest, rejection, rest, claims, fleets, schemas, given };
-}
-
-/** Returns the reading of the spec in the previous round, unless other schemas may change it. */
-function readBefore(
-  spec: SpecGeneration,
-  last: Candidate | undefined,
-  schemas: PublishedSchemas | undefined,
-): ObjectSpecReading | undefined {
-  if (last === undefined) return undefined;
-  const { object, lastAccepted, readings } = last;
-  const pairs = [
-    [object, readings.newest],
-    [lastAccepted, readings.lastAccepted],
-    [lastAccepted?.fallback, readings.fallback],
-  ] as const;
-  const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
-  const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
-  return isOfSame ? reading : undefined;
-}
-
-function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string } {
-  return { fleet, domain };
 }
 
 /** Returns generations that were accepted and can be read, the newest first. */
@@ -157,18 +125,6 @@ function newestNeed(needs: Capabilities): number {
   return capabilities.findLastIndex((capability) => needs.includes(capability));
 }
 
-/** A source may read a spec again although only the status has changed. A restored backup has old generations. */
-function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
-  return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
-}
-
 function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
   return a.fleet === b?.fleet && a.domain === b.domain;
-}
-
-/** Returns fields of a newer CRD in the newest spec. Undefined if it has none. */
-export function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject | undefined {
-  const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
-  const unknown = newest.ok ? [] : newest.unknown;
-  return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
 }

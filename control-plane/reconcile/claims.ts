@@ -1,7 +1,8 @@
 /** Decides which object is served if several claim one domain. */
 
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
-import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
+import { type DomainRecord, type DomainRecords, domainKey, type FallbackSpec } from '../model/decision.ts';
+import type { Resource } from '../model/fleet-snapshot.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /**
@@ -176,19 +177,34 @@ function isOneObject(a: DomainClaim, b: DomainClaim): boolean {
 /** The claims of one object, the preferred one first. */
 export type ClaimList = readonly DomainClaim[];
 
-interface ClaimedDomain {
-  fleet: string;
-  domain: string;
+/** The rules for limiters that do not support a claim. */
+export interface Fallback {
+  spec: FallbackSpec;
+  rules: ReadRules;
+}
+
+/** The resource for a domain of a fleet, and the claims that it was made from. */
+export interface ServedDomain {
+  claims: ReadonlySet<DomainClaim>;
+  fallbacks: ReadonlyMap<DomainClaim, Fallback>;
+  resource: Resource;
+}
+
+export interface ClaimedDomain {
+  readonly fleet: string;
+  readonly domain: string;
   /** Uids of objects with a claim to the domain. */
-  claimants: Set<string>;
+  readonly claimants: Set<string>;
   asked: DomainClaim[];
   holders: DomainHolders;
+  /** Undefined if nothing is served: see `ServedFleets`. */
+  served: ServedDomain | undefined;
 }
 
 /** `places` may include a domain that no object holds in the end. */
 export interface ResolvedClaims {
   uids: ReadonlySet<string>;
-  places: ReadonlySet<Readonly<ClaimedDomain>>;
+  places: ReadonlySet<ClaimedDomain>;
 }
 
 /**
@@ -262,15 +278,15 @@ export class ClaimResolver {
     return { uids, places };
   }
 
-  /** Returns the reason against a claim that was rejected, or that was not decided. */
-  clashOf(claim: DomainClaim): ClaimConflict | HeldDomain | undefined {
-    const place = this.#places.get(domainKey(claim.rules)) ?? this.#newPlace(claim.rules);
-    return place.holders.clash(claim);
+  /** Returns undefined if no object claims the domain. */
+  placeAt(place: { fleet: string; domain: string }): ClaimedDomain | undefined {
+    return this.#places.get(domainKey(place));
   }
 
-  /** Returns the holders of the claimed domain, which may or may not include the claim. */
-  holdersFor(claim: DomainClaim): DomainHolders {
-    return this.#placeOf(claim).holders;
+  /** Returns the reason against a claim that was rejected, or that was not decided. */
+  clashOf(claim: DomainClaim): ClaimConflict | HeldDomain | undefined {
+    const place = this.placeAt(claim.rules) ?? this.#newPlace(claim.rules);
+    return place.holders.clash(claim);
   }
 
   /** Works in rounds: claims that are rejected in one round make their next claim in the next round. */
@@ -327,30 +343,26 @@ export class ClaimResolver {
   #improve(claims: ClaimList, held: Set<DomainClaim>): boolean {
     const rank = claims.findIndex((claim) => held.has(claim));
     const preferred = rank === -1 ? claims : claims.slice(0, rank);
-    const better = preferred.find((claim) => this.holdersFor(claim).clash(claim) === undefined);
+    const better = preferred.find((claim) => this.#placeOf(claim).holders.clash(claim) === undefined);
     if (better === undefined) return false;
     const current = claims[rank];
     if (current !== undefined) {
-      this.holdersFor(current).remove(current);
+      this.#placeOf(current).holders.remove(current);
       held.delete(current);
     }
-    this.holdersFor(better).add(better);
+    this.#placeOf(better).holders.add(better);
     held.add(better);
     return true;
   }
 
   #newPlace({ fleet, domain }: ReadRules): ClaimedDomain {
     const holders = new DomainHolders(this.#options, { fleet, domain });
-    return { fleet, domain, claimants: new Set(), asked: [], holders };
+    return { fleet, domain, claimants: new Set(), asked: [], holders, served: undefined };
   }
 
   #placeOf({ rules }: DomainClaim): ClaimedDomain {
-    const key = domainKey(rules);
-    let place = this.#places.get(key);
-    if (place === undefined) {
-      place = this.#newPlace(rules);
-      this.#places.set(key, place);
-    }
+    const place = this.placeAt(rules) ?? this.#newPlace(rules);
+    this.#places.set(domainKey(rules), place);
     return place;
   }
 }

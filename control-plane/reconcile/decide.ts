@@ -11,14 +11,13 @@ import {
   domainKey,
   type LastAcceptedSpec,
   type ObjectOutcome,
-  type ServedConfig,
 } from '../model/decision.ts';
 import type { FleetAccesses } from '../model/domain-owners.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import { isSameValue } from './accepted-specs.ts';
-import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf, fieldsOf } from './candidates.ts';
+import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf } from './candidates.ts';
 import {
   type ClaimConflict,
   type ClaimList,
@@ -29,7 +28,7 @@ import {
 } from './claims.ts';
 import { timeText } from './conditions.ts';
 import { type FieldsOfObject, isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
-import { OverrideDecider, type OverrideFacts, type OverridePreview } from './overrides.ts';
+import { OverrideDecider, type OverrideFacts } from './overrides.ts';
 import {
   accessRejection,
   domainNotAllowed,
@@ -40,7 +39,7 @@ import {
   rejected,
 } from './rejections.ts';
 import { ServedFleets } from './served-fleets.ts';
-import type { ReadRules } from './spec-reading.ts';
+import { fieldsOf, type ObjectPreview, servedConfig } from './spec-reading.ts';
 
 /** The rejection of a claim. */
 function domainConflict(
@@ -88,17 +87,6 @@ export interface DecisionInputs {
   policy: Policy;
   /** The time for overrides. */
   nowMs: number;
-}
-
-/** The review of an object that is not stored yet. */
-export interface ObjectPreview {
-  rejection: Rejection | undefined;
-  /** The rules of the object that would be served. Undefined if it is rejected regardless of the owner of its domain. */
-  rules: ReadRules | undefined;
-  /** The rules that would be in force although the object is not accepted, if there are any. */
-  inForce?: InForce | undefined;
-  /** Whether newer schemas might end the rejection. */
-  isDoubtful?: boolean;
 }
 
 /**
@@ -222,7 +210,7 @@ export class Decider {
     const changed = new Map<string, ObjectOutcome | undefined>();
     for (const uid of uids) {
       const candidate = this.#candidates.get(uid);
-      const outcome = candidate && outcomeOn(candidate, this.#claims, this.#served);
+      const outcome = candidate && outcomeOn(candidate, this.#claims);
       if (outcome !== this.#outcomes.get(uid)) changed.set(uid, outcome);
       const fields = candidate && fieldsOf(candidate);
       if (fields === undefined) this.#newer.delete(uid);
@@ -239,7 +227,7 @@ export class Decider {
       maxSeconds,
       schemas,
       version: this.#options.version ?? '',
-      rulesOf: (place) => this.#served.resourceAt(place),
+      rulesOf: (place) => this.#claims.placeAt(place)?.served?.resource,
       rejection: ({ namespace, status }, place) => {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
         const rejection = accessRejection(wish, domainOwners, accesses);
@@ -253,13 +241,10 @@ export class Decider {
     };
   }
 
-  /** Does the same as `preview`, for a RateLimitOverride. */
-  previewOverride(object: ConfigObject, nowMs: number, schemas = this.#last.policy.schemas): OverridePreview {
-    return this.#overrides.preview(object, { ...this.#overrideFacts(nowMs), schemas });
-  }
-
   /** Reviews an object that is not stored yet, after all decisions. Stores nothing about the object. */
-  preview(object: ConfigObject, schemas = this.#last.policy.schemas): ObjectPreview {
+  preview(object: ConfigObject, nowMs: number, schemas = this.#last.policy.schemas): ObjectPreview {
+    if (object.kind !== undefined)
+      return this.#overrides.preview(object, { ...this.#overrideFacts(nowMs), schemas });
     const facts = { object, lastAccepted: undefined, fleets: this.#last.policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
@@ -304,11 +289,13 @@ function overridden(
 }
 
 /** Returns the last one as long as it has the same content. */
-function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedFleets): ObjectOutcome {
+function outcomeOn(candidate: Candidate, settled: ClaimResolver): ObjectOutcome {
   const { object, newest, rest, claims, rejection, given } = candidate;
-  const claim = claims.find((one) => served.resourceOf(one) !== undefined);
-  const resourceName = claim && served.resourceOf(claim)!.name;
-  const fallback = claim && served.fallbackOf(claim);
+  const servedAt = ({ rules }: DomainClaim) => settled.placeAt(rules)?.served;
+  const claim = claims.find((one) => servedAt(one)?.claims.has(one));
+  const served = claim && servedAt(claim);
+  const resourceName = served?.resource.name;
+  const fallback = claim && served?.fallbacks.get(claim)?.spec;
   const accepted: ObjectOutcome['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
@@ -322,7 +309,7 @@ function outcomeOn(candidate: Candidate, settled: ClaimResolver, served: ServedF
   const isServedAsBefore =
     given?.resourceName === resourceName && isSameValue(given?.outcome.served?.fallback, fallback);
   if (given && isServedAsBefore && isSame(given.outcome.accepted, accepted)) return given.outcome;
-  const config = claim && { ...servedConfig(claim, resourceName!), fallback };
+  const config = claim && servedConfig(claim.rules, claim, { resource: resourceName!, fallback });
   const outcome = { object, accepted, served: config };
   candidate.given = { outcome, resourceName };
   return outcome;
@@ -337,14 +324,4 @@ function isSame(a: ObjectOutcome['accepted'], b: ObjectOutcome['accepted']): boo
 /** Describes a claim that is served in place of the newest spec. */
 function inForceOf({ object, generation, without }: DomainClaim): InForce {
   return { generation, isSame: generation === object.generation, without };
-}
-
-function servedConfig(
-  { generation, rules: read, without }: DomainClaim,
-  resource: string,
-): Omit<ServedConfig, 'fallback'> {
-  const { fleet, domain, rules, ownFields, spec } = read;
-  const { hash, bytes, needs } = read.resource;
-  const served = { fleet, domain, generation, spec, hash, bytes, resource, rules, ownFields, needs };
-  return without === undefined ? served : { ...served, without };
 }

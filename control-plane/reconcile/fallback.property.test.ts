@@ -14,7 +14,7 @@ import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
 import { unrestrictedOwners } from '../model/domain-owners.ts';
 import { snapshotFor } from '../model/served-rules.ts';
-import { readingOf } from './spec-reading.ts';
+import { readRules } from './spec-reading.ts';
 
 /** Each limiter supports all that the one before it supports, as neighboring versions do. */
 const limiters: Capabilities[] = [noCapabilities, ['windows'], ['windows', 'algorithms'], capabilities];
@@ -53,7 +53,7 @@ const specOf = ({ domain, keys, limit }: { domain: string; keys: string[]; limit
 });
 
 function keysOf(spec: unknown): string[] {
-  const reading = readingOf(spec, { name: 'x/a', schemas: undefined, version: '' });
+  const reading = readRules({ spec, namespace: 'x', name: 'a' }, { schemas: undefined, version: '' });
   return reading.ok ? [...reading.topKeys] : [];
 }
 

@@ -4,9 +4,6 @@
  * not have. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { entryFields } from '../../rules/language/fields.ts';
-import { overrideSpecFields } from '../../rules/language/kinds.ts';
-import { isObject } from '../../rules/model.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
@@ -108,22 +105,6 @@ export function unknownFieldRejection(unknown: readonly UnknownField[], version:
 
 /** A path, starting with the spec. The last step is the field. */
 export type FieldPath = readonly (string | number)[];
-
-/** Returns fields of an override's spec that this version does not know. */
-export function unknownOverrideFields(spec: unknown): FieldPath[] {
-  if (!isObject(spec)) return [];
-  const entries: unknown[] = Array.isArray(spec['match']) ? spec['match'] : [];
-  return [
-    ...entries.flatMap((entry, index) =>
-      unknownIn(entry, entryFields).map((field) => ['match', index, field]),
-    ),
-    ...unknownIn(spec, overrideSpecFields).map((field) => [field]),
-  ];
-}
-
-function unknownIn(value: unknown, known: object): string[] {
-  return isObject(value) ? Object.keys(value).filter((field) => !Object.hasOwn(known, field)) : [];
-}
 
 export function fieldAt(value: unknown, path: FieldPath): unknown {
   return path.reduce<unknown>(

@@ -353,10 +353,10 @@ describe('overrides', () => {
       const before = one.decideAll([shop, object], new Map(), unpublished, createdMs);
       expect(before.newerFields?.doubts).toEqual(new Set(['RateLimitOverride spec.scope']));
       expect(outcomeOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
-      expect(one.previewOverride(object, createdMs).isDoubtful).toBe(true);
+      expect(one.preview(object, createdMs).isDoubtful).toBe(true);
       const next = one.decideAll([shop, object], new Map(), policy, createdMs);
       expect(outcomeOn(next, 'sale').accepted).toEqual({ status: true });
-      expect(one.previewOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
+      expect(one.preview(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
         rejection: { reason: 'UnknownField' },
         inForce: { generation: 1, without: undefined },
         isDoubtful: false,
@@ -374,7 +374,7 @@ describe('overrides', () => {
   it('are previewed: what an older one has, and what the namespace may not', () => {
     const one = decider();
     one.decideAll([shop, override('sale')], new Map(), noPolicy, createdMs);
-    const preview = (object: ConfigObject) => one.previewOverride(object, createdMs).rejection?.reason;
+    const preview = (object: ConfigObject) => one.preview(object, createdMs).rejection?.reason;
     expect(preview(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
     expect(preview(override('sale', { generation: 2 }))).toBeUndefined();
     expect(preview(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');

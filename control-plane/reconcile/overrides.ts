@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { hasWindows } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
 import { limitLabel } from '../../rules/describe.ts';
-import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/language/kinds.ts';
 import { type Limit, Unit } from '../../rules/model.ts';
 import { effectWords, type Override, type OverrideOrigin, overridePlace } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
@@ -15,61 +15,44 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
-import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
+import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import {
   domainKey,
   type LastAcceptedSpec,
   type ObjectOutcome,
   type OverrideText,
-  type ServedConfig,
-  type SpecGeneration,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { neededForOverride } from '../model/needed-capabilities.ts';
-import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
+import type { NewerFields } from '../model/newer-fields.ts';
 import { isEndReason } from '../model/reasons.ts';
-import { endTimeText, joinedWithin, shortened } from './conditions.ts';
+import { endTimeText, shortened } from './conditions.ts';
+import { isInDoubt, newerFields } from './newer-schema.ts';
+import { type InForce, name, type Rejection, rejected } from './rejections.ts';
 import {
-  isInDoubt,
-  newerFields,
-  sortFields,
-  unknownFieldRejection,
-  unknownOverrideFields,
-  withoutFields,
-} from './newer-schema.ts';
-import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
+  fieldsOf,
+  type ObjectPreview,
+  type ObjectReadings,
+  type ObjectSpecReading,
+  type ReadingFacts,
+  type ReadSpec,
+  readingOf,
+  readingsOf,
+  type SpecMistakes,
+  servedConfig,
+} from './spec-reading.ts';
 
-interface ReadSpec {
-  /** The spec without fields of a newer CRD, in the form in which it was read. */
-  spec: unknown;
-  /** Fields of a newer CRD that hold their default, as texts. */
-  ignored: readonly string[];
-  fleet: string;
+interface ReadOverride extends ReadSpec {
   override: Override;
   /** The key that two overrides may not share. Undefined for a grant, because grants add up. */
   key: string | undefined;
-  resource: Resource;
   text: Omit<OverrideText, 'notes'>;
 }
 
-interface Unreadable {
-  rejection: Rejection;
-  /** Fields of a newer CRD that do not hold their default. */
-  unknown: readonly UnknownField[];
-  /** The spec that could be read without these fields. */
-  rest: ReadSpec | undefined;
-}
+type Reading = ObjectSpecReading<ReadOverride>;
 
-type Reading = ReadSpec | Unreadable;
-
-interface Candidate {
-  object: ConfigObject;
-  lastAccepted: LastAcceptedSpec | undefined;
-  newest: Reading;
-  /** The reading of the stored spec, if it is another one. */
-  older: Reading | undefined;
-  schemas: PublishedSchemas | undefined;
-  given: { outcome: ObjectOutcome; served: ReadSpec | undefined } | undefined;
+interface Candidate extends ObjectReadings<ReadOverride> {
+  given: { outcome: ObjectOutcome; served: ReadOverride | undefined } | undefined;
 }
 
 interface FleetDomain {
@@ -77,14 +60,10 @@ interface FleetDomain {
   domain: string;
 }
 
-export interface OverrideFacts {
+export interface OverrideFacts extends ReadingFacts {
   nowMs: number;
   /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
-  /** See `Policy`. */
-  schemas: PublishedSchemas | undefined;
-  /** The version of this program, for messages. */
-  version: string;
   /** Returns the reason why the object's namespace may not set overrides in the domain. Undefined if it may. */
   rejection(object: ConfigObject, place: FleetDomain): Rejection | undefined;
   /** Returns the rules of the domain, from all of its RateLimitConfigs. Undefined if there are none. */
@@ -103,19 +82,12 @@ export interface DecidedOverrides {
   dueMs: number | undefined;
 }
 
-/** See `ObjectPreview`. */
-export interface OverridePreview {
-  rejection: Rejection | undefined;
-  inForce: InForce | undefined;
-  isDoubtful: boolean;
-}
-
 /** Chosen: a text of this length fits into a column and a message. */
 const longestMatch = 250;
 
 export class OverrideDecider {
   #candidates: ReadonlyMap<string, Candidate> = new Map();
-  /** Holders by `ReadSpec.key`. */
+  /** Holders by `ReadOverride.key`. */
   #holders: ReadonlyMap<string, ConfigObject> = new Map();
 
   decide(
@@ -130,8 +102,8 @@ export class OverrideDecider {
     const counts = new Map<string, number>();
     let dueMs: number | undefined;
     for (const object of objects.toSorted(byAge)) {
-      const last = this.#candidates.get(object.uid);
-      const candidate = candidateOf({ object, lastAccepted: acceptedSpecs.get(object.uid), last }, facts);
+      const lastAccepted = acceptedSpecs.get(object.uid);
+      const candidate = candidateOf(object, lastAccepted, this.#candidates.get(object.uid), facts);
       candidates.set(object.uid, candidate);
       const { outcome, served } = judge(candidate, holders, facts);
       outcomes.set(object.uid, outcome);
@@ -149,85 +121,56 @@ export class OverrideDecider {
     }
     this.#candidates = candidates;
     this.#holders = holders;
-    return { outcomes, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
+    const fields = [...candidates.values()].flatMap((one) => fieldsOf(one) ?? []);
+    return { outcomes, resources, counts, newerFields: newerFields(fields), dueMs };
   }
 
-  /** Returns the reason why an object that is not stored yet would not be in force, after all decisions. */
-  preview(object: ConfigObject, facts: OverrideFacts): OverridePreview {
+  /** Reviews an object that is not stored yet, after all decisions. */
+  preview(object: ConfigObject, facts: OverrideFacts): ObjectPreview {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
-    const { newest } = candidateOf({ object, lastAccepted: undefined, last: undefined }, facts);
+    const newest = readOverrideOf(object, facts);
     const rejection = rejectionOf(object, newest, older, facts);
-    const without = 'rejection' in newest ? newest.unknown.map(({ text }) => text) : [];
+    const without = newest.ok ? [] : newest.unknown.map(({ text }) => text);
     const now = this.#candidates.get(object.uid)?.given?.outcome.served;
     const inForce = now !== undefined && now.without === undefined ? now : { ...object, without };
     return {
       rejection,
       inForce: { generation: inForce.generation, without: inForce.without },
-      isDoubtful: 'rejection' in newest && isInDoubt(newest.unknown),
+      isDoubtful: !newest.ok && isInDoubt(newest.unknown),
     };
   }
 }
 
-interface CandidateParts {
-  object: ConfigObject;
-  lastAccepted: LastAcceptedSpec | undefined;
-  last: Candidate | undefined;
-}
-
-/** A generation is read only once. */
-function candidateOf({ object, lastAccepted, last }: CandidateParts, facts: OverrideFacts): Candidate {
+function candidateOf(
+  object: ConfigObject,
+  lastAccepted: LastAcceptedSpec | undefined,
+  last: Candidate | undefined,
+  facts: OverrideFacts,
+): Candidate {
   const { schemas } = facts;
-  const before = last?.schemas === schemas ? last : undefined;
-  if (before !== undefined && before.object === object && before.lastAccepted === lastAccepted) return before;
-  const isSame = (one: SpecGeneration | undefined, spec: SpecGeneration) =>
-    one?.generation === spec.generation && isDeepStrictEqual(one.spec, spec.spec);
-  const read = (spec: SpecGeneration): Reading => {
-    if (before !== undefined && isSame(before.object, spec)) return before.newest;
-    if (before?.older !== undefined && isSame(before.lastAccepted, spec)) return before.older;
-    return readingOf(object, spec.spec, facts);
-  };
-  const older = lastAccepted !== undefined && !isSame(lastAccepted, object) ? read(lastAccepted) : undefined;
-  return { object, lastAccepted, newest: read(object), older, schemas, given: undefined };
-}
-
-/** Reads a spec without the fields of a newer CRD. A field that does not have its default is then the only mistake. */
-function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): Reading {
-  const { schemas, version } = facts;
-  const paths = schemas === undefined ? [] : unknownOverrideFields(spec);
-  const { ignored, unknown } = sortFields(spec, paths, schemas?.get(overrideKind));
-  const read = readKnown(object, withoutFields(spec, paths), facts);
-  if ('problem' in read) {
-    const problem = [read.problem, ...unknown.map(({ text }) => `${text}: unknown field`)].join('; ');
-    return { rejection: { reason: 'Invalid', problem }, unknown, rest: undefined };
-  }
-  const rest = { ...read, ignored };
-  if (unknown.length === 0) return rest;
-  return { rejection: unknownFieldRejection(unknown, version), unknown, rest };
-}
-
-function newerFieldsOf(candidates: Iterable<Candidate>): NewerFields {
-  return newerFields(
-    [...candidates].map(({ object, newest }) => ({
-      object,
-      ignored: ('rejection' in newest ? newest.rest : newest)?.ignored ?? [],
-      unknown: 'rejection' in newest ? newest.unknown : [],
-    })),
+  const isSame = last?.object === object && last.lastAccepted === lastAccepted && last.schemas === schemas;
+  if (isSame) return last;
+  const readings = readingsOf<ReadOverride>({ object, lastAccepted, schemas }, last, (spec) =>
+    readOverrideOf({ ...object, spec }, facts),
   );
+  return { object, lastAccepted, readings, schemas, given: undefined };
+}
+
+function readOverrideOf(object: ConfigObject, facts: OverrideFacts): Reading {
+  return readingOf(object, facts, (spec, ignored) => readKnown({ ...object, spec }, ignored, facts));
 }
 
 function readKnown(
   object: ConfigObject,
-  spec: unknown,
+  ignored: readonly string[],
   { nowMs, maxSeconds }: OverrideFacts,
-): Omit<ReadSpec, 'ignored'> | { problem: string } {
-  if (spec instanceof UnreadSpec) return { problem: shortened(spec.problem, 32_000) };
-  if (typeof spec !== 'object' || spec === null) return { problem: 'spec: is required' };
+): ReadOverride | SpecMistakes {
+  const { spec, createdMs, uid } = object;
+  const mistakes = (errors: string[], unknown: SpecMistakes['unknown'] = []): SpecMistakes => {
+    return { ok: false, errors, errorCount: errors.length, unknown };
+  };
+  if (typeof spec !== 'object' || spec === null) return mistakes(['spec: is required']);
   const { className: _, fleet: asked, ...rest } = spec as Record<string, unknown>;
-  const fleet = asked ?? defaultFleet;
-  const isFleet =
-    typeof fleet === 'string' && fleet.length <= dnsLabelLength && new RegExp(dnsLabelPattern).test(fleet);
-  if (!isFleet) return { problem: `spec.fleet: must be a DNS label, found ${shortened(String(fleet), 100)}` };
-  const { createdMs, uid } = object;
   // A manifest in a folder has no creation time.
   const isFile = createdMs === 0;
   const origin: OverrideOrigin = {
@@ -240,27 +183,31 @@ function readKnown(
     maxSeconds,
     rejectsPast: false,
   };
-  const { override, problems } = readOverride(rest, origin);
-  if (override === undefined) {
-    const items = problems.map(({ path, text }) =>
-      shortened(formatManifestError({ path: ['spec', ...path], text }), longestError),
+  const { override, problems = [], unknown } = readOverride(rest, origin);
+  const fleet = asked ?? defaultFleet;
+  const isFleet =
+    typeof fleet === 'string' && fleet.length <= dnsLabelLength && new RegExp(dnsLabelPattern).test(fleet);
+  if (!isFleet)
+    return mistakes([`spec.fleet: must be a DNS label, found ${shortened(String(fleet), 100)}`], unknown);
+  if (override === undefined)
+    return mistakes(
+      problems.map(({ path, text }) => formatManifestError({ path: ['spec', ...path], text })),
+      unknown,
     );
-    return { problem: joinedWithin({ items, count: items.length }, 32_000) };
-  }
   const { domain, effect, endsMs } = override;
   const bytes = encodeOverride(override);
+  const resource = {
+    name: objectKey(object),
+    domain,
+    bytes,
+    hash: hashOf(bytes),
+    needs: neededForOverride(override),
+  };
+  const parts = { spec, ignored, fleet, domain, rules: 0, ownFields: [], resource, override };
   return {
-    spec,
-    fleet,
-    override,
+    ...parts,
+    ok: true,
     key: effect.kind === 'grant' ? undefined : `${fleet} ${overridePlace(override)}`,
-    resource: {
-      name: objectKey(object),
-      domain,
-      bytes,
-      hash: hashOf(bytes),
-      needs: neededForOverride(override),
-    },
     text: { match: matchText(override), effect: effectText(override), endsMs },
   };
 }
@@ -281,23 +228,24 @@ function judge(
   candidate: Candidate,
   holders: ReadonlyMap<string, ConfigObject>,
   facts: OverrideFacts,
-): { outcome: ObjectOutcome; served: ReadSpec | undefined } {
-  const { object, lastAccepted, newest, older, given } = candidate;
+): { outcome: ObjectOutcome; served: ReadOverride | undefined } {
+  const { object, lastAccepted, given } = candidate;
+  const { newest, lastAccepted: older } = candidate.readings;
   const rejection = rejectionOf(object, newest, holders, facts);
   const isOver = isEndReason(rejection?.reason);
-  const isIn = (reading: Reading | undefined): reading is ReadSpec =>
+  const isIn = (reading: Reading | undefined): reading is ReadOverride =>
     reading !== undefined && rejectionOf(object, reading, holders, facts) === undefined;
-  const rest = 'rejection' in newest ? newest.rest : undefined;
-  const whole = rejection === undefined ? (newest as ReadSpec) : undefined;
+  const rest = newest.ok ? undefined : newest.rest;
+  const whole = newest.ok && rejection === undefined ? newest : undefined;
   const stays = rejection !== undefined && !isOver && isIn(older) ? older : undefined;
   const part = stays === undefined && rejection !== undefined && isIn(rest) ? rest : undefined;
   const served = whole ?? stays ?? part;
   const inForce: InForce = {
     generation: stays === undefined ? object.generation : lastAccepted!.generation,
     isSame: lastAccepted?.generation === object.generation,
-    without: part && 'rejection' in newest ? newest.unknown.map(({ text }) => text) : undefined,
+    without: part && !newest.ok ? newest.unknown.map(({ text }) => text) : undefined,
   };
-  const reported = served ?? rest ?? ('rejection' in newest ? undefined : newest);
+  const reported = served ?? rest ?? (newest.ok ? newest : undefined);
   const accepted: ObjectOutcome['accepted'] =
     rejection === undefined
       ? { status: true }
@@ -310,27 +258,10 @@ function judge(
     isDeepStrictEqual(given?.outcome.accepted, accepted) &&
     isDeepStrictEqual(given?.outcome.override, override);
   if (given !== undefined && isAsGiven) return given;
-  const outcome = { object, accepted, served: served && servedConfig(served, inForce), override };
-  candidate.given = { outcome, served };
+  const resource = { resource: served?.resource.name ?? '', fallback: undefined };
+  const config = served && servedConfig(served, inForce, resource);
+  candidate.given = { outcome: { object, accepted, served: config, override }, served };
   return candidate.given;
-}
-
-function servedConfig({ spec, fleet, resource }: ReadSpec, { generation, without }: InForce): ServedConfig {
-  const { domain, hash, bytes, needs, name: resourceName } = resource;
-  return {
-    fleet,
-    domain,
-    generation,
-    spec,
-    ...(without && { without }),
-    hash,
-    bytes,
-    resource: resourceName,
-    rules: 0,
-    ownFields: [],
-    needs,
-    fallback: undefined,
-  };
 }
 
 function rejectionOf(
@@ -339,16 +270,15 @@ function rejectionOf(
   holders: ReadonlyMap<string, ConfigObject>,
   facts: OverrideFacts,
 ): Rejection | undefined {
-  if ('rejection' in reading) {
+  if (!reading.ok) {
     // If the override could not be in force even without the fields of a newer CRD, there is another reason.
     const ofRest = reading.rest && rejectionOf(object, reading.rest, holders, facts);
     return ofRest ?? reading.rejection;
   }
-  const { fleet, key, text, resource } = reading;
+  const { fleet, domain, key, text } = reading;
   const endsMs = endOf(reading, facts).endsMs;
   if (endsMs !== undefined && endsMs <= facts.nowMs)
     return { reason: 'Expired', problem: `it ended at ${endTimeText(endsMs)}` };
-  const { domain } = resource;
   const rejection = facts.rejection(object, { fleet, domain });
   if (rejection !== undefined) return rejection;
   const holder = key === undefined ? undefined : holders.get(key);
@@ -362,7 +292,7 @@ function rejectionOf(
 
 /** Returns the end of an override, or of a grant according to the rules, and notes for its owner. */
 function endOf(
-  { fleet, resource: { domain }, override, text }: ReadSpec,
+  { fleet, domain, override, text }: ReadOverride,
   { rulesOf }: OverrideFacts,
 ): Pick<OverrideText, 'endsMs' | 'notes'> {
   const { effect, endsMs } = override;

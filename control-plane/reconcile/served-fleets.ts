@@ -1,26 +1,11 @@
-/** Creates snapshots from settled claims. Returns the same values for unchanged claims. */
+/** Serves settled claims: their resources, and the snapshots of fleets. Returns the same values for unchanged claims. */
 import { type Capabilities, supports } from '../../rules/language/capabilities.ts';
 import { byAge } from '../model/config-object.ts';
-import type { FallbackSpec } from '../model/decision.ts';
 import { type FleetSnapshot, type Resource, versionLine, versionOfText } from '../model/fleet-snapshot.ts';
 import { mergedOf } from '../model/served-rules.ts';
-import type { DomainClaim, ResolvedClaims } from './claims.ts';
-import type { ReadRules } from './spec-reading.ts';
-
-/** The rules for limiters that do not support a claim. */
-export interface Fallback {
-  spec: FallbackSpec;
-  rules: ReadRules;
-}
+import type { ClaimedDomain, DomainClaim, Fallback, ServedDomain } from './claims.ts';
 
 type FallbacksOf = (claim: DomainClaim) => readonly Fallback[];
-
-/** The resource for one domain of a fleet. */
-interface ServedPlace {
-  claims: ReadonlySet<DomainClaim>;
-  fallbacks: ReadonlyMap<DomainClaim, Fallback>;
-  resource: Resource;
-}
 
 /** Chosen: up to this number, each change is made separately in the text of a version. */
 const maxEdits = 8;
@@ -90,34 +75,9 @@ class SortedResources {
   }
 }
 
-/** The resources of one fleet, which change in place. */
-class FleetGathering {
-  readonly resources: SortedResources;
-  /** Served places by domain. */
-  readonly places = new Map<string, ServedPlace>();
-
-  constructor(fleet: string) {
-    this.resources = new SortedResources(fleet);
-  }
-
-  /** Removes resources. All removals come before any addition, because two resources with one name must not coexist. */
-  takeOut(domain: string, next: ServedPlace | undefined): void {
-    const before = this.places.get(domain)?.resource;
-    if (before !== undefined && before !== next?.resource) this.resources.remove(before);
-  }
-
-  /** Adds resources. Call it after `takeOut`. */
-  putIn(domain: string, next: ServedPlace | undefined): void {
-    const before = this.places.get(domain);
-    if (next === undefined) this.places.delete(domain);
-    else this.places.set(domain, next);
-    if (next !== undefined && next.resource !== before?.resource) this.resources.add(next.resource);
-  }
-}
-
 /** The resources of all fleets. */
 export class ServedFleets {
-  readonly #gatherings = new Map<string, FleetGathering>();
+  readonly #fleets = new Map<string, SortedResources>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
 
   /** Snapshots by fleet, for fleets with served objects. */
@@ -125,43 +85,31 @@ export class ServedFleets {
     return this.#snapshots;
   }
 
-  /** Returns the resource that contains a claim. Undefined: it is not served. */
-  resourceOf(claim: DomainClaim): Resource | undefined {
-    const place = this.#placeOf(claim.rules);
-    return place?.claims.has(claim) ? place.resource : undefined;
-  }
-
-  fallbackOf(claim: DomainClaim): FallbackSpec | undefined {
-    return this.#placeOf(claim.rules)?.fallbacks.get(claim)?.spec;
-  }
-
-  /** Returns the resource of the whole domain. */
-  resourceAt(place: { fleet: string; domain: string }): Resource | undefined {
-    return this.#placeOf(place)?.resource;
-  }
-
   /** Serves the results for these places. `fallbacksOf` returns the possible fallbacks of a claim, the best one first. */
-  serve(places: ResolvedClaims['places'], fallbacksOf: FallbacksOf): void {
-    const next = [...places].map(({ fleet, domain, holders }) => {
-      const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
-      this.#gatherings.set(fleet, gathering);
+  serve(places: Iterable<ClaimedDomain>, fallbacksOf: FallbacksOf): void {
+    const added: [SortedResources, Resource][] = [];
+    const touched = new Map<string, SortedResources>();
+    for (const place of places) {
+      const { fleet, holders, served: before } = place;
+      const resources = this.#fleets.get(fleet) ?? new SortedResources(fleet);
+      this.#fleets.set(fleet, resources);
+      touched.set(fleet, resources);
       const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
-      const before = gathering.places.get(domain);
-      const served = claims.length === 0 ? undefined : servedPlace(claims, before, fallbacksOf);
-      return { fleet, gathering, domain, served };
-    });
-    for (const { gathering, domain, served } of next) gathering.takeOut(domain, served);
-    for (const { gathering, domain, served } of next) gathering.putIn(domain, served);
-    for (const [fleet, gathering] of new Map(next.map(({ fleet, gathering }) => [fleet, gathering]))) {
-      if (gathering.places.size === 0) {
-        this.#gatherings.delete(fleet);
-        this.#snapshots.delete(fleet);
-      } else this.#snapshots.set(fleet, gathering.resources.snapshot);
+      place.served = claims.length === 0 ? undefined : servedDomain(claims, before, fallbacksOf);
+      const resource = place.served?.resource;
+      if (resource === before?.resource) continue;
+      if (before !== undefined) resources.remove(before.resource);
+      if (resource !== undefined) added.push([resources, resource]);
     }
-  }
-
-  #placeOf({ fleet, domain }: { fleet: string; domain: string }): ServedPlace | undefined {
-    return this.#gatherings.get(fleet)?.places.get(domain);
+    // All removals come before any addition, because two resources with one name must not coexist.
+    for (const [resources, resource] of added) resources.add(resource);
+    for (const [fleet, { snapshot }] of touched) {
+      if (snapshot.resources.length > 0) this.#snapshots.set(fleet, snapshot);
+      else {
+        this.#fleets.delete(fleet);
+        this.#snapshots.delete(fleet);
+      }
+    }
   }
 }
 
@@ -169,11 +117,11 @@ export class ServedFleets {
  * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules does not change
  * back and forth.
  */
-function servedPlace(
+function servedDomain(
   claims: readonly DomainClaim[],
-  before: ServedPlace | undefined,
+  before: ServedDomain | undefined,
   fallbacksOf: FallbacksOf,
-): ServedPlace {
+): ServedDomain {
   const fallbacks = chosenFallbacks(claims, fallbacksOf);
   const parts = claims.map((claim): Resource => {
     const { resource } = claim.rules;

@@ -33,8 +33,13 @@ const fieldNames: readonly string[] = namesOf(rows);
 const idForm = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
 export type OverrideReading =
-  | { readonly override: Override; readonly problems?: undefined }
-  | { readonly override?: undefined; readonly problems: readonly ValueProblem[] };
+  | { readonly override: Override; readonly problems?: undefined; readonly unknown?: undefined }
+  | {
+      readonly override?: undefined;
+      readonly problems: readonly ValueProblem[];
+      /** The paths of unknown fields. */
+      readonly unknown?: readonly DocumentPath[];
+    };
 
 /** Reports all mistakes, each with its field. Ignores fields of the prototype, because the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
@@ -49,7 +54,7 @@ export function readOverride(value: unknown, origin: OverrideOrigin): OverrideRe
   // If a field is unknown, a missing effect or end may only be misspelled.
   const isSpelled = reader.unknown.every((path) => path.length > 1);
   const override = new Check(written, has, origin, problems, isSpelled).override();
-  return problems.length === 0 ? { override } : { problems };
+  return problems.length === 0 ? { override } : { problems, unknown: reader.unknown };
 }
 
 function unknownField(path: DocumentPath): string {
