@@ -4,8 +4,6 @@
  */
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
-import { WriteLedger } from '../control-plane/model/write-ledger.ts';
-import { sameStatus } from '../control-plane/reconcile/conditions.ts';
 import { noPolicy } from '../control-plane/reconcile/decide.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
 import { createLogger } from '../process/log/pino-logger.ts';
@@ -40,7 +38,6 @@ const controlPlane = new ControlPlane({
       controllerName: undefined,
       leader: 'bench',
       statusWriter: {
-        writes: new WriteLedger({ clock: systemClock, isSame: sameStatus }),
         write: async ({ uid }, status) => {
           source.setStatus(uid, status);
           return { is: 'written' };

@@ -24,7 +24,7 @@ export interface Backing {
   readonly leader: string | undefined;
   /** Undefined if there are no RateLimitFleets. */
   readonly fleets?: FleetStore;
-  readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
+  readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write'>;
   /**
    * Asks the API server for the user of a token, if the token was issued for this audience, or for the reason why it has no user. Rejects
    * if the server cannot be asked. Undefined if there is no API server.
@@ -70,6 +70,8 @@ export interface OpenBackingOptions extends Telemetry {
   random(): number;
   /** Called with all news, except for objects. */
   learn: UpdateWorld;
+  /** Returns whether this process wrote the version of the object that an event shows: see `WriteLedger.isOwn`. */
+  isOwnWrite(object: ConfigObject): boolean;
 }
 
 /** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */

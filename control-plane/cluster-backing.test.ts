@@ -12,7 +12,7 @@ import type { ApiRequest } from './kubernetes/api.ts';
 import type { ApiObject } from './kubernetes/reflector.ts';
 import type { FleetStatus } from './model/fleet-object.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
-import type { World } from './world.ts';
+import { unknownWorld } from './world.ts';
 
 const system = 'weir-system';
 
@@ -46,7 +46,7 @@ function open(env: Record<string, string> = {}, { time, cluster } = newPlace(), 
   const client = new MemoryApi({
     ...{ cluster, timers: time, clientTimers: timers, userAgent: replica, others, fault },
   });
-  let world: Partial<World> = {};
+  let world = unknownWorld;
   const backing = new ClusterBacking({
     ...recordedTelemetry(),
     ...{ clock, timers, client, random: () => 0, codec: plainCodec, env: {} },
@@ -54,14 +54,15 @@ function open(env: Record<string, string> = {}, { time, cluster } = newPlace(), 
     replica,
     namespace: system,
     learn: (news) => {
-      world = { ...world, ...news };
+      world = { ...world, ...(typeof news === 'function' ? news(world) : news) };
     },
+    isOwnWrite: () => false,
   });
   onTestFinished(async () => {
     if (process.isDead) return;
     await Promise.all([backing.source.close(), backing.close(), time.advance(60_000)]);
   });
-  const living = (): string[] => (world.reports ?? []).map((report) => report.replica);
+  const living = (): string[] => world.reports.map((report) => report.replica);
   return { backing, process, time, reviews, asked, state, world: () => world, living };
 }
 

@@ -10,7 +10,6 @@ import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
-import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { AcceptedSpecStore } from './replicas/accepted-specs.ts';
 import { type Codec, gzipCodec } from './replicas/config-maps.ts';
@@ -53,10 +52,13 @@ export class ClusterBacking implements Backing {
     this.controllerName = `${namespace}/${settings.leaseName}`;
     const policyChanged = () => learn({ policy: this.#policy, confirmed: this.schemas.confirmed });
     const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
-    this.statusWriter = new StatusWriter({ ...options, addressOf, isSame: sameStatus });
+    this.statusWriter = new StatusWriter({
+      ...options,
+      addressOf,
+      record: (change) => learn(({ writes }) => ({ writes: change(writes) })),
+    });
     this.source = new KubernetesSource({
       ...options,
-      writes: this.statusWriter.writes,
       namespaces: settings.watchNamespaces,
       className: settings.className,
       labelSelector: settings.labelSelector,

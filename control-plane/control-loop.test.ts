@@ -1,11 +1,6 @@
 /** What a replica writes of its objects while it leads, and how long a new leader waits. */
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import {
-  configObject,
-  configSpec,
-  configWrites,
-  invalidSpec,
-} from '../test/support/config-object-builder.ts';
+import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
@@ -119,8 +114,13 @@ class Replica {
         close: async () => {},
       },
       statusWriter: {
-        writes: configWrites(clock),
-        write: async (object, status) => replica.#write({ ...object, status }),
+        write: async (object, status) => {
+          const write = { object, status };
+          const end = replica.#write({ ...object, status });
+          if (end.is === 'written')
+            learn(({ writes }) => ({ writes: writes.begun(write).ended(write, end, clock.nowMs()) }));
+          return end;
+        },
       },
       start: () => learn({ policy: noPolicy, acceptedSpecs: new Map() }),
       publish: () => {},

@@ -16,7 +16,7 @@ import { parseDomainOwners } from './model/domain-owners.ts';
 import { isEndReason } from './model/reasons.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
-import type { BoardChanges } from './reconcile/status-board.ts';
+import { type BoardChanges, countsOf } from './reconcile/status-board.ts';
 import { StatusPump } from './replicas/status-pump.ts';
 import { type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
 import {
@@ -36,7 +36,7 @@ import { unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
 export interface ControlLoopOptions
-  extends Omit<OpenBackingOptions, 'learn'>,
+  extends Omit<OpenBackingOptions, 'learn' | 'isOwnWrite'>,
     Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'>,
     Telemetry {
   settings: ControlPlaneSettings;
@@ -88,7 +88,11 @@ export class ControlLoop {
     const { settings, replica, notify } = options;
     const hasWebhooks = settings.webhookUrls.length > 0;
     this.#options = options;
-    this.backing = options.openBacking({ ...options, learn: (news) => this.#learn(news) });
+    this.backing = options.openBacking({
+      ...options,
+      learn: (news) => this.#learn(typeof news === 'function' ? news(this.#world) : news),
+      isOwnWrite: (object) => this.#world.writes.isOwn(object),
+    });
     this.streams = this.#createStreams(replica);
     this.#reportPace = new Pace({
       ...options,
@@ -200,9 +204,15 @@ export class ControlLoop {
     const last = this.#round;
     const startMs = clock.monotonicMs();
     if (this.#world.edits !== last.world.edits) this.#unsentChangeMs ??= startMs;
-    const moment = { wallMs: clock.nowMs(), monotonicMs: startMs, leads: this.backing.leads };
-    const { round, outcome } = decide(this.#world, last, moment);
+    const { round, outcome } = decide(this.#world, last, {
+      wallMs: clock.nowMs(),
+      monotonicMs: startMs,
+      leads: this.backing.leads,
+      inFlight: this.#queue.inFlight,
+      isGone: (object) => this.backing.source.isGone(object),
+    });
     this.#round = round;
+    this.#world = round.world;
     this.#apply(outcome, last, clock.monotonicMs() - startMs);
     this.#callOff();
     const { waitMs } = outcome;
@@ -306,7 +316,7 @@ export class ControlLoop {
   }
 
   #announce({ object, status: next }: StatusEntry): void {
-    const limiters = this.#round.memory.board.counts(next);
+    const limiters = countsOf(next);
     this.#announcer.written({ object, previous: object.status, next, limiters });
   }
 
@@ -348,9 +358,6 @@ export class ControlLoop {
       }),
       controllerName,
       placeOf: backing.placeOf && ((object) => backing.placeOf!(object)),
-      isGone: (object) => backing.source.isGone(object),
-      writes: backing.statusWriter.writes,
-      inFlight: (uid) => this.#queue.inFlight(uid),
       removals: hasWebhooks ? { max: settings.webhookQueueSize, forgetAfterMs: this.#repeatMs } : undefined,
     });
   }

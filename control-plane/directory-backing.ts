@@ -1,8 +1,6 @@
 import type { Backing } from './backing.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
-import { WriteLedger } from './model/write-ledger.ts';
-import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 import type { UpdateWorld } from './world.ts';
@@ -24,8 +22,7 @@ export class DirectoryBacking implements Backing {
     this.#options = options;
     this.source = new DirectorySource(options);
     this.statusWriter = {
-      // The source shows a status at once, and there is no other writer.
-      writes: new WriteLedger({ clock: options.clock, isSame: sameStatus }),
+      // The source shows a status at once, and there is no other writer, so no write is recorded.
       write: async ({ uid }, status) => {
         this.source.setStatus(uid, status);
         return { is: 'written' };

@@ -1,11 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import {
-  configObject,
-  configSpec,
-  configWrites,
-  invalidSpec,
-} from '../test/support/config-object-builder.ts';
+import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
@@ -15,7 +10,7 @@ import type { LastAcceptedSpec } from './model/decision.ts';
 import { unrestrictedOwners } from './model/domain-owners.ts';
 import type { FollowedFleet } from './model/fleet-object.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
-import { decide, firstRound, type Round, type RoundOptions } from './round.ts';
+import { decide, firstRound, type Round, type RoundOptions, type RoundState } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { unknownWorld, type World } from './world.ts';
 
@@ -49,9 +44,6 @@ function start(options: Partial<RoundOptions> = {}, news: Partial<World> = { pol
   round = firstRound({
     decider: new Decider({ mergeDomains: false, domainOwners: unrestrictedOwners }),
     controllerName: undefined,
-    isGone: () => false,
-    writes: configWrites(),
-    inFlight: () => undefined,
     ...options,
   });
   learn(news);
@@ -62,13 +54,18 @@ function learn(news: Partial<World>): void {
   next();
 }
 
+function moment(): RoundState {
+  const { nowMs } = timers;
+  return { wallMs: nowMs, monotonicMs: nowMs, leads, inFlight: new Set(), isGone: () => false };
+}
+
 /** Makes a round, and another one when time alone asks for it. */
 function next(): void {
   callOff();
   callOff = () => {};
-  const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads };
-  const { round: made, outcome } = decide(world, round, at);
+  const { round: made, outcome } = decide(world, round, moment());
   round = made;
+  world = round.world;
   const { decided, doubts, waitMs, fleetStatuses = [] } = outcome;
   reported.push(...fleetStatuses.map(({ fleet, status }) => `${fleet.name} ${status.limiters}`));
   if (decided !== undefined) {
@@ -614,7 +611,7 @@ describe('decide', () => {
     changed();
     timers.advance(1_000);
     const before = { ...round, rhythms: { ...round.rhythms } };
-    const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+    const at = moment();
     const news = { ...world, edits: world.edits + 1 };
     const one = decide(news, round, at);
     expect(round).toEqual(before);
@@ -670,12 +667,12 @@ describe('decide', () => {
     let decisions = 0;
     for (const step of steps) {
       world = { ...world, ...step() };
-      for (let moment = 0; moment < 3; moment++) {
-        const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+      for (let i = 0; i < 3; i++) {
+        const at = moment();
         const before = summary({ round, outcome: { shared: {}, waitMs: undefined } });
         const first = decide(world, round, at);
         const again = decide(world, round, at);
-        const emptied = { ...round, memory: { ...round.memory, decider: new Decider(options) } };
+        const emptied = { ...round, options: { ...round.options, decider: new Decider(options) } };
         expect(summary(again)).toEqual(summary(first));
         expect(summary(decide(world, emptied, at))).toEqual(summary(first));
         expect(summary({ round, outcome: { shared: {}, waitMs: undefined } })).toEqual(before);
@@ -691,7 +688,7 @@ describe('decide', () => {
     learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(1_000);
-    const at = { wallMs: timers.nowMs, monotonicMs: timers.nowMs, leads: false };
+    const at = moment();
     const kept = new Map([['u9', { generation: 2, spec: configSpec({ domain: 'two' }) }]]);
     const { round: joined } = decide({ ...world, acceptedSpecs: kept }, round, at);
     expect([[...round.specs.joined], [...joined.specs.joined]]).toEqual([[], ['u9']]);

@@ -21,14 +21,14 @@ import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
 import { Removals, type RemovalsOptions, type RemovedObject } from './reconcile/removals.ts';
+import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import {
   type BoardChanges,
+  type Evaluation,
   type LimiterCounts,
   limiterCounts,
   StatusBoard,
-  type StatusBoardOptions,
 } from './reconcile/status-board.ts';
-import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import { type StoredState, unknownWorld, type World } from './world.ts';
 
 /** Many changes lead to ten decisions a second. Each of two changes in a row leads to a decision at once. */
@@ -44,30 +44,23 @@ const catchUpMs = 1_000;
 export const unknownSpecPatienceMs = 30_000;
 
 /** The state that is valid only at the moment of a round. */
-export interface RoundState {
+export interface RoundState extends Pick<Evaluation, 'inFlight'> {
   wallMs: number;
   monotonicMs: number;
   /** Whether this process leads, by the clock: see `Backing.leads`. */
   leads: boolean;
-}
-
-export interface RoundOptions extends Pick<StatusBoardOptions, 'writes' | 'inFlight' | 'controllerName'> {
-  decider: Decider;
-  /** See `Backing.placeOf`. */
-  placeOf?: ((object: ConfigObject) => string | undefined) | undefined;
   /** See `ObjectSource.isGone`. */
   isGone(object: ConfigObject): boolean;
-  /** Undefined without webhooks. */
-  removals?: RemovalsOptions | undefined;
 }
 
-/** The state that rounds share: the options, and values that change in place. */
-interface Memory {
-  readonly options: RoundOptions;
-  /** Remembers the results of its last inputs. A new decider makes the same decisions. */
-  readonly decider: Decider;
-  /** The first seen statuses, and memos of the second stage. */
-  readonly board: StatusBoard;
+export interface RoundOptions {
+  decider: Decider;
+  /** The `controllerName` in statuses: see `Backing.controllerName`. */
+  controllerName: string | undefined;
+  /** See `Backing.placeOf`. */
+  placeOf?: ((object: ConfigObject) => string | undefined) | undefined;
+  /** Undefined without webhooks. */
+  removals?: RemovalsOptions | undefined;
 }
 
 interface Rhythms {
@@ -76,7 +69,9 @@ interface Rhythms {
   readonly fleets: Rhythm;
 }
 
+/** Immutable: each world that follows leads to a round of its own. */
 export interface Round {
+  /** The world that was decided, with what the round found about status writes. The next world follows from it. */
   readonly world: World;
   /** Undefined before the first one. */
   readonly decision: ClusterDecision | undefined;
@@ -91,7 +86,9 @@ export interface Round {
   readonly limiters: LimiterView;
   /** Deleted objects. Undefined without webhooks. */
   readonly removals: Removals | undefined;
-  readonly memory: Memory;
+  /** The statuses as of the last look at limiters. */
+  readonly board: StatusBoard;
+  readonly options: RoundOptions;
   readonly rhythms: Rhythms;
   /** The time, on the monotonic clock, at which objects that are reachable again are certainly up to date. */
   readonly caughtUpMs: number | undefined;
@@ -137,7 +134,8 @@ export function firstRound(options: RoundOptions): Round {
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
     removals: options.removals && Removals.none(options.removals),
-    memory: { options, decider: options.decider, board: new StatusBoard(options) },
+    board: StatusBoard.empty(options.controllerName),
+    options,
     rhythms: {
       snapshots: Rhythm.of(snapshotRhythm),
       statuses: Rhythm.of(statusRhythm),
@@ -150,7 +148,10 @@ export function firstRound(options: RoundOptions): Round {
   };
 }
 
-/** Decides a round. Call it after every change, and after `waitMs`. It skips a stage that is not due, or has no new input. */
+/**
+ * Decides a round. Call it after every change, and after `waitMs`. It skips a stage that is not due, or has no new input. Pure: the
+ * `Decider` only remembers the results of its last inputs.
+ */
 export function decide(world: World, last: Round, at: RoundState): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
   const outcome: DraftOutcome = { shared: {} };
@@ -186,7 +187,7 @@ function begin(next: Draft, stage: keyof Rhythms, monotonicMs: number): boolean 
 
 /** Returns the result for an object that is not stored yet. Changes nothing. */
 export function previewObject(
-  { memory: { decider } }: Round,
+  { options: { decider } }: Round,
   object: ConfigObject,
   { nowMs, schemas }: { nowMs: number; schemas: PublishedSchemas | undefined },
 ): ObjectPreview {
@@ -238,7 +239,8 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
   outcome.lead = next.world.leads ? 'begins' : 'ends';
   if (next.world.leads) return;
   next.leadsSinceMs = undefined;
-  next.memory.board.clear();
+  next.board = StatusBoard.empty(next.options.controllerName);
+  next.world = { ...next.world, writes: unknownWorld.writes };
 }
 
 /** Returns whether objects, specs that others stored, and policy are known. No decision is made before. */
@@ -270,12 +272,12 @@ function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wal
 }
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
-  const { world, memory, decision: last } = next;
+  const { world, options, decision: last } = next;
   const { objects = new Map<string, ConfigObject>(), policy = noPolicy } = world;
   const stored = world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
   next.specs = next.specs.joinedWithNewer(stored, last?.outcomes);
   for (;;) {
-    const decision = memory.decider.decide({
+    const decision = options.decider.decide({
       objects,
       acceptedSpecs: next.specs.known,
       policy,
@@ -289,7 +291,7 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     }
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
-    const { specs, isFinal } = next.specs.after(decision, changed, { ...memory.options, stored });
+    const { specs, isFinal } = next.specs.after(decision, changed, { ...options, stored });
     next.specs = specs;
     if (!isFinal) continue;
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
@@ -302,7 +304,7 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
 
 function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundState): void {
   const { outcomes = new Map<string, ObjectOutcome>() } = next.decision ?? {};
-  const { controllerName } = next.memory.options;
+  const { controllerName } = next.options;
   const stored = next.world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
   if (next.world.acceptedSpecs !== before.acceptedSpecs)
     next.specs = next.specs.following(
@@ -320,7 +322,7 @@ function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundSt
 
 /** Returns whether the decision is held back: limiters retain their rules, and a change of the files leads to a new attempt. */
 function isHeld(next: Draft, decision: ClusterDecision): boolean {
-  const { placeOf } = next.memory.options;
+  const { placeOf } = next.options;
   const problems = placeOf === undefined ? [] : unreadSpecs(decision, placeOf);
   if (problems.join() !== next.unread.join()) next.unread = problems;
   return problems.length > 0;
@@ -337,7 +339,7 @@ function awaitsSpecs(
   outcome: DraftOutcome,
 ): boolean {
   if (next.patienceEndsMs !== undefined && monotonicMs >= next.patienceEndsMs) return false;
-  const { controllerName } = next.memory.options;
+  const { controllerName } = next.options;
   const objects = withUnknownSpec(decision, next.specs.known, controllerName);
   if (objects.length === 0) return false;
   if (next.patienceEndsMs === undefined) outcome.awaited = objects;
@@ -368,10 +370,9 @@ function followRemoved(
 }
 
 function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
-  const { world, decision, memory } = next;
-  const { board } = memory;
-  const nowMs = at.wallMs;
-  const { reports: living, expectations } = world;
+  const { world, decision } = next;
+  const { wallMs: nowMs, inFlight } = at;
+  const { reports: living, expectations, writes } = world;
   const ledger = next.ledger.followedBy(living.flatMap((report) => report.limiters));
   const limiters = next.limiters.with({ living, expectations, ledger, nowMs });
   next.ledger = ledger;
@@ -380,27 +381,30 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + reconnectGraceMs;
   const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
   if (decision !== undefined) reportRemoved(next, decision, { ...at, awaitsLimiters }, outcome);
-  if (decision !== undefined && at.leads) {
-    const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
-    const isOversize = (fleet: string): boolean => oversize.has(fleet);
-    const known = { decision, ledger, limiters, objects, left, isOversize };
-    outcome.statuses = board.evaluate({ ...known, awaitsLimiters, nowMs });
-  } else board.missed();
-  next.statusesDueMs = Math.min(
-    limiters.dueMs,
-    board.nextDueMs(nowMs) ?? Number.POSITIVE_INFINITY,
-    heldUntilMs > nowMs ? heldUntilMs : Number.POSITIVE_INFINITY,
-  );
+  const isHeld = heldUntilMs > nowMs;
+  next.statusesDueMs = Math.min(limiters.dueMs, isHeld ? heldUntilMs : Number.POSITIVE_INFINITY);
+  if (decision === undefined || !at.leads) {
+    next.board = next.board.missed();
+    return;
+  }
+  const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
+  const isOversize = (fleet: string): boolean => oversize.has(fleet);
+  const known = { decision, ledger, limiters, objects, left, writes, inFlight, isOversize };
+  const evaluated = next.board.evaluate({ ...known, awaitsLimiters, nowMs });
+  next.board = evaluated.board;
+  next.world = { ...world, writes: evaluated.writes };
+  next.statusesDueMs = Math.min(next.statusesDueMs, evaluated.dueMs);
+  outcome.statuses = evaluated.changes;
 }
 
 function reportRemoved(
   next: Draft,
   decision: ClusterDecision,
-  { leads, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
+  { leads, isGone, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
   outcome: DraftOutcome,
 ): void {
   const { ledger, limiters } = next;
-  const observed = next.removals?.afterDecision(decision, next.memory.options.isGone, wallMs);
+  const observed = next.removals?.afterDecision(decision, isGone, wallMs);
   next.removals = leads ? observed : observed?.ofOtherLeader(wallMs);
   if (next.removals === undefined || !leads) return;
   if (!awaitsLimiters) {

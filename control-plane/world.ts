@@ -2,6 +2,8 @@ import type { ConfigObject } from './model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
 import type { FleetExpectation, FollowedFleet } from './model/fleet-object.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
+import { WriteLedger } from './model/write-ledger.ts';
+import { sameStatus } from './reconcile/conditions.ts';
 import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 
@@ -34,6 +36,8 @@ export interface World {
   readonly confirmed: ReadonlySet<string> | undefined;
   /** Fleets whose snapshot is longer than the default limit of a gRPC client. */
   readonly oversize: ReadonlySet<string>;
+  /** The status writes of this process. A round removes what it has found in them. */
+  readonly writes: WriteLedger<ConfigObject>;
   /** Counts status writes that need a new decision: the object had changed, or the pause after a rejection is over. */
   readonly setbacks: number;
   /** Whether this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */
@@ -57,14 +61,15 @@ export const unknownWorld: World = {
   fleets: undefined,
   confirmed: undefined,
   oversize: new Set(),
+  writes: WriteLedger.empty(sameStatus),
   setbacks: 0,
   leads: false,
   isWatchCut: false,
   isLeaseCut: false,
 };
 
-/** Adopts the parts that are new. */
-export type UpdateWorld = (news: Partial<World>) => void;
+/** Adopts the parts that are new, which may depend on the current world. */
+export type UpdateWorld = (news: Partial<World> | ((world: World) => Partial<World>)) => void;
 
 /** The values of a replica that must outlive its process. */
 export interface StoredState {

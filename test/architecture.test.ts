@@ -202,7 +202,7 @@ const allowed: Record<string, string[]> = {
     'rules/language',
   ],
   'control-plane/kubernetes': ['process/http', 'process/log', 'process/time', 'rules/yaml'],
-  'control-plane/model': ['process/log', 'process/time', 'rules', 'rules/language', 'rules/reader'],
+  'control-plane/model': ['process/log', 'rules', 'rules/language', 'rules/reader'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',

@@ -19,7 +19,7 @@ import type {
   FleetStatus,
   FollowedFleet,
 } from '../model/fleet-object.ts';
-import type { StatusWrite } from '../model/write-ledger.ts';
+import { type StatusWrite, WriteLedger } from '../model/write-ledger.ts';
 import { Pump } from '../replicas/pump.ts';
 import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
@@ -79,6 +79,7 @@ export class FleetStore {
   /** Statuses to write, by fleet. */
   readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
+  #writes = WriteLedger.empty<FleetObject>(sameFleetStatus);
   readonly #notWritten: ThrottledLine<{ reason: string }>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
@@ -100,7 +101,9 @@ export class FleetStore {
     });
     this.#writer = new StatusWriter({
       ...options,
-      isSame: sameFleetStatus,
+      record: (change) => {
+        this.#writes = change(this.#writes);
+      },
       addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
     this.#notWritten = throttledLine(options, lines.fleetNotWritten);
@@ -124,14 +127,20 @@ export class FleetStore {
   startedLeading(): void {
     this.#statuses.clear();
     this.#due.clear();
-    this.#writer.writes.clear();
+    this.#writes = WriteLedger.empty(sameFleetStatus);
     this.#pump.endWaits();
     this.#createMissing();
   }
 
   /** The fleets, each with its newest status: as the watch shows it, or as this process has written it since. */
   get fleets(): readonly FleetObject[] {
-    return [...this.#fleets.items.values()].map((fleet) => this.#writer.writes.look(fleet).known);
+    return [...this.#fleets.items.values()].map((fleet) => this.#look(fleet));
+  }
+
+  #look(fleet: FleetObject): FleetObject {
+    const { known, writes } = this.#writes.look(fleet, this.#options.clock.nowMs());
+    this.#writes = writes;
+    return known;
   }
 
   get followed(): readonly FollowedFleet[] {
@@ -170,7 +179,7 @@ export class FleetStore {
    * `fleet`. In the latter case, the watch shows the change, and new writes follow from it.
    */
   writeStatus(fleet: FleetObject, status: FleetStatus): void {
-    if (!this.#writer.writes.mayWrite(fleet)) return;
+    if (!this.#writes.mayWrite(fleet, this.#options.clock.nowMs())) return;
     this.#statuses.set(fleet.name, { object: fleet, status });
     this.#options.shown();
     this.#ask(fleet.name);
@@ -188,9 +197,10 @@ export class FleetStore {
   }
 
   #fleetsChanged(): void {
-    this.#writer.writes.retain(this.fleets);
+    const { fleets } = this;
+    this.#writes = this.#writes.retaining(fleets);
     const services = new Map<string, { namespace: string; name: string }>(
-      this.fleets.flatMap(({ spec: { service } }) =>
+      fleets.flatMap(({ spec: { service } }) =>
         service === undefined ? [] : [[`${service.namespace}/${service.name}`, service] as const],
       ),
     );
@@ -368,7 +378,7 @@ export class FleetStore {
     const next = this.#statuses.get(name);
     if (next === due) this.#statuses.delete(name);
     else if (next !== undefined && next.object.resourceVersion === due.object.resourceVersion)
-      next.object = this.#writer.writes.look(next.object).known;
+      next.object = this.#look(next.object);
     this.#options.shown();
   }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { configObject, configWrites } from '../../test/support/config-object-builder.ts';
+import { ConfigWrites, configObject } from '../../test/support/config-object-builder.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import type { ConfigObject, ConfigStatus } from './config-object.ts';
 import type { WriteEnd } from './write-ledger.ts';
@@ -14,7 +14,7 @@ function at(version: string, status?: ConfigStatus, name = 'shop'): ConfigObject
 
 function setUp() {
   const clock = new ManualClock();
-  const writes = configWrites(clock);
+  const writes = new ConfigWrites(clock);
   const begin = (object: ConfigObject, rules: number) => writes.begin({ object, status: statusOf(rules) });
   return { clock, writes, begin };
 }
@@ -24,40 +24,40 @@ describe('an event is one of an own write', () => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is: 'written', version: '7' });
     begin(at('7'), 2)({ is: 'written', version: '9' });
-    expect(['7', '9', '10'].map((version) => writes.isOwn(at(version)))).toEqual([true, true, false]);
+    expect(['7', '9', '10'].map((version) => writes.ledger.isOwn(at(version)))).toEqual([true, true, false]);
   });
 
   it('by its content while the write has no answer, or none that says whether it is done', () => {
     const { writes, begin } = setUp();
     const end = begin(at('5'), 1);
-    const owns = () => [writes.isOwn(at('6', statusOf(2))), writes.isOwn(at('7', statusOf(1)))];
+    const owns = () => [writes.ledger.isOwn(at('6', statusOf(2))), writes.ledger.isOwn(at('7', statusOf(1)))];
     expect(owns()).toEqual([false, true]);
     end({ is: 'failed' });
     expect(owns()).toEqual([false, true]);
     begin(at('5'), 1)({ is: 'outdated' });
     expect(owns()).toEqual([false, true]);
     begin(at('7'), 3)({ is: 'written', version: '8' });
-    expect(writes.isOwn(at('9', statusOf(1)))).toBe(false);
+    expect(writes.ledger.isOwn(at('9', statusOf(1)))).toBe(false);
   });
 
   it.each<WriteEnd['is']>(['gone', 'refused'])('and of none that was %s', (is) => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is });
-    expect(writes.isOwn(at('6', statusOf(1)))).toBe(false);
+    expect(writes.ledger.isOwn(at('6', statusOf(1)))).toBe(false);
   });
 
   it('of each object apart, and of none that was forgotten', () => {
-    const { writes, begin } = setUp();
+    const { clock, writes, begin } = setUp();
     begin(at('5'), 1)({ is: 'written', version: '7' });
-    expect(writes.isOwn(at('7', undefined, 'mail'))).toBe(false);
-    writes.retain([at('5')]);
-    expect(writes.isOwn(at('7'))).toBe(true);
-    writes.retain([]);
-    expect(writes.isOwn(at('7'))).toBe(false);
+    expect(writes.ledger.isOwn(at('7', undefined, 'mail'))).toBe(false);
+    writes.ledger = writes.ledger.retaining([at('5')]);
+    expect(writes.ledger.isOwn(at('7'))).toBe(true);
+    writes.ledger = writes.ledger.retaining([]);
+    expect(writes.ledger.isOwn(at('7'))).toBe(false);
     const end = begin(at('7'), 2);
-    writes.clear();
+    writes.ledger = new ConfigWrites(clock).ledger;
     end({ is: 'written', version: '9' });
-    expect(writes.isOwn(at('9', statusOf(2)))).toBe(false);
+    expect(writes.ledger.isOwn(at('9', statusOf(2)))).toBe(false);
   });
 });
 
@@ -94,7 +94,7 @@ describe('the newest status of an object', () => {
     begin(at('7'), 2)({ is: 'failed' });
     const end = begin(at('7'), 3);
     const shown = at('8', statusOf(2));
-    expect(writes.isOwn(shown)).toBe(true);
+    expect(writes.ledger.isOwn(shown)).toBe(true);
     expect(writes.look(shown)).toEqual({ known: shown });
     end({ is: 'outdated' });
     const entry = { object: at('7'), status: statusOf(2) };
@@ -105,7 +105,11 @@ describe('the newest status of an object', () => {
     const { writes, begin } = setUp();
     begin(at('5'), 1)({ is: 'written', version: '7' });
     for (let rules = 2; rules < 11; rules++) begin(at('7'), rules)({ is: 'failed' });
-    expect([2, 3, 10].map((rules) => writes.isOwn(at('8', statusOf(rules))))).toEqual([false, true, true]);
+    expect([2, 3, 10].map((rules) => writes.ledger.isOwn(at('8', statusOf(rules))))).toEqual([
+      false,
+      true,
+      true,
+    ]);
   });
 
   it.each(['after', 'before'])(
@@ -117,7 +121,7 @@ describe('the newest status of an object', () => {
       const shown = at('8', statusOf(2));
       if (order === 'before') expect(writes.look(shown)).toEqual({ known: shown });
       end({ is: 'outdated' });
-      expect(writes.isOwn(shown)).toBe(true);
+      expect(writes.ledger.isOwn(shown)).toBe(true);
       const entry = { object: at('7'), status: statusOf(2) };
       expect(writes.look(shown)).toEqual({ known: shown, found: { is: 'written', entry } });
       expect([writes.look(shown), writes.mayWrite(shown)]).toEqual([{ known: shown }, true]);
@@ -129,9 +133,9 @@ describe('the newest status of an object', () => {
     begin(at('5'), 1)({ is: 'written', version: '7' });
     begin(at('7'), 2)({ is: 'outdated' });
     const shown = at('8', statusOf(3));
-    expect(writes.isOwn(shown)).toBe(false);
+    expect(writes.ledger.isOwn(shown)).toBe(false);
     expect(writes.look(shown)).toEqual({ known: shown, found: { is: 'overwritten', status: statusOf(1) } });
-    expect(writes.isOwn(at('9', statusOf(2)))).toBe(false);
+    expect(writes.ledger.isOwn(at('9', statusOf(2)))).toBe(false);
   });
 
   it('reports after a conflict that a write had been done whose answer was lost', () => {
@@ -148,14 +152,14 @@ it('nothing is written over a version that is outdated, for 10 s or until the wa
   const { clock, writes, begin } = setUp();
   const mayWrite = () => writes.mayWrite(at('5'));
   begin(at('5'), 1)({ is: 'outdated' });
-  expect([mayWrite(), writes.dueMs()]).toEqual([false, [10_000]]);
+  expect([mayWrite(), writes.ledger.dueMs()]).toEqual([false, [10_000]]);
   clock.ms = 10_000;
   expect(mayWrite()).toBe(true);
   begin(at('5'), 1)({ is: 'outdated' });
   writes.look(at('5'));
   expect(mayWrite()).toBe(false);
   writes.look(at('6'));
-  expect([mayWrite(), writes.dueMs()]).toEqual([true, []]);
+  expect([mayWrite(), writes.ledger.dueMs()]).toEqual([true, []]);
 });
 
 type Step = 'write' | 'lose' | 'answer' | 'foreign' | 'show';
@@ -200,7 +204,7 @@ it('every foreign status is decided on, and no own one where every write is answ
           const event = events.shift();
           if (event === undefined) return;
           shown = event.object;
-          const isOwn = writes.isOwn(shown);
+          const isOwn = writes.ledger.isOwn(shown);
           if (event.isForeign) expect(isOwn).toBe(false);
           else if (!hasLost) expect(isOwn).toBe(true);
         },

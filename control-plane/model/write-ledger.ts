@@ -9,9 +9,9 @@
  *          -- rejected --> as before
  *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
- * There is one entry per object, which `forget` or `retain` removes. A status without an entry counts as another writer's.
+ * There is one entry per object, until `without` or `retaining` removes it. A status without an entry counts as another writer's.
  */
-import type { Clock } from '../../process/time/clock.ts';
+import { VersionedMap } from './versioned-map.ts';
 
 /** An object of the API with a status that this process writes. */
 export interface StatusOwner {
@@ -41,15 +41,12 @@ export type WriteObservation<Kind extends StatusOwner> =
   /** Another writer changed this status. */
   | { is: 'overwritten'; status: StatusOf<Kind> };
 
-export interface WriteLedgerOptions<Kind extends StatusOwner> {
-  clock: Clock;
-  isSame(a: Kind['status'], b: Kind['status']): boolean;
-}
-
 interface StatusWrites<Kind extends StatusOwner> {
-  confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
+  readonly confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
   /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `maxUnanswered`. */
-  unanswered: readonly StatusWrite<Kind>[];
+  readonly unanswered: readonly StatusWrite<Kind>[];
+  /** The write that was sent last. */
+  readonly latest: StatusWrite<Kind>;
 }
 
 /** If a watch lags longer, it has lost the write, for example after a backup was restored. */
@@ -59,106 +56,132 @@ const maxUnanswered = 8;
 /** The time to wait for the watch to show the version that made a write fail. */
 const maxOutdatedMs = 10_000;
 
-export class WriteLedger<Kind extends StatusOwner> {
-  readonly #options: WriteLedgerOptions<Kind>;
+interface Parts<Kind extends StatusOwner> {
+  isSame(a: Kind['status'], b: Kind['status']): boolean;
   /** All entries by uid. */
-  readonly #entries = new Map<string, StatusWrites<Kind>>();
-  readonly #outdated = new Map<string, { from: string; untilMs: number }>();
+  readonly entries: VersionedMap<StatusWrites<Kind>>;
+  /** Versions by uid over which nothing is written. */
+  readonly outdated: ReadonlyMap<string, { from: string; untilMs: number }>;
+}
 
-  constructor(options: WriteLedgerOptions<Kind>) {
-    this.#options = options;
+/** Immutable. */
+export class WriteLedger<Kind extends StatusOwner> {
+  readonly #parts: Parts<Kind>;
+
+  private constructor(parts: Parts<Kind>) {
+    this.#parts = parts;
   }
 
-  /** Records that a write is being sent. Call the returned function once, with the outcome. */
-  begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
+  static empty<Kind extends StatusOwner>(isSame: Parts<Kind>['isSame']): WriteLedger<Kind> {
+    return new WriteLedger({ isSame, entries: VersionedMap.of(), outdated: new Map() });
+  }
+
+  /** A write is being sent. `ended` follows with the same value. */
+  begun(write: StatusWrite<Kind>): WriteLedger<Kind> {
+    const { uid } = write.object;
+    const { confirmed, unanswered = [] } = this.#parts.entries.get(uid) ?? {};
+    const sent = [...unanswered, write].slice(-maxUnanswered);
+    return this.#with(uid, { confirmed, unanswered: sent, latest: write });
+  }
+
+  ended(write: StatusWrite<Kind>, { is, version }: WriteEnd, nowMs: number): WriteLedger<Kind> {
     const { uid, resourceVersion: from = '' } = write.object;
-    const entry: StatusWrites<Kind> = this.#entries.get(uid) ?? { unanswered: [] };
-    // Takes a copy, because a failed write may be sent again.
-    const sent = { ...write };
-    entry.unanswered = [...entry.unanswered, sent].slice(-maxUnanswered);
-    this.#entries.set(uid, entry);
-    return ({ is, version }) => {
-      // The entry may have been forgotten in the meantime.
-      if (is === 'failed' || this.#entries.get(uid) !== entry) return;
-      const atMs = this.#options.clock.nowMs();
-      // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
-      // request twice, and return the second answer.
-      if (is === 'written') entry.unanswered = [];
-      else if (is !== 'outdated') entry.unanswered = entry.unanswered.filter((one) => one !== sent);
-      if (is === 'written') this.#outdated.delete(uid);
-      else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + maxOutdatedMs });
-      if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
-    };
+    const entry = this.#parts.entries.get(uid);
+    // The entry may have been forgotten in the meantime.
+    if (is === 'failed' || entry?.latest !== write) return this;
+    let { confirmed, unanswered } = entry;
+    // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
+    // request twice, and return the second answer.
+    if (is === 'written') unanswered = [];
+    else if (is !== 'outdated') unanswered = unanswered.filter((one) => one !== write);
+    if (version !== undefined) confirmed = { status: write.status, version, atMs: nowMs };
+    const ledger = this.#with(uid, { ...entry, confirmed, unanswered });
+    if (is === 'refused') return ledger;
+    return ledger.#outdating(uid, is === 'written' ? undefined : { from, untilMs: nowMs + maxOutdatedMs });
   }
 
   /** Returns whether this process wrote the version of the object that an event shows. */
   isOwn({ uid, resourceVersion = '', status }: Kind): boolean {
-    const entry = this.#entries.get(uid);
+    const entry = this.#parts.entries.get(uid);
     if (entry === undefined) return false;
     const { confirmed } = entry;
     const isCovered = confirmed !== undefined && !isNewerVersion(resourceVersion, confirmed.version);
     return isCovered || this.#unanswered(entry, status) !== undefined;
   }
 
-  /** Returns the object with its newest status: as the watch shows it, or as this process has written it since. */
-  look(shown: Kind): { known: Kind; found?: WriteObservation<Kind> } {
+  /**
+   * Returns the object with its newest status: as the watch shows it, or as this process has written it since. The next ledger does not
+   * find the same again.
+   */
+  look(
+    shown: Kind,
+    nowMs: number,
+  ): { known: Kind; found?: WriteObservation<Kind>; writes: WriteLedger<Kind> } {
+    const { entries, outdated, isSame } = this.#parts;
     const { uid, status, resourceVersion: version = '' } = shown;
-    const entry = this.#entries.get(uid);
-    if (entry === undefined) return { known: shown };
-    const nowMs = this.#options.clock.nowMs();
-    if (entry.confirmed !== undefined && isNewerVersion(entry.confirmed.version, version)) {
-      if (nowMs - entry.confirmed.atMs < maxLagMs) return { known: withStatus(shown, entry.confirmed) };
-      entry.confirmed = undefined;
+    const entry = entries.get(uid);
+    if (entry === undefined) return { known: shown, writes: this };
+    let { confirmed } = entry;
+    if (confirmed !== undefined && isNewerVersion(confirmed.version, version)) {
+      if (nowMs - confirmed.atMs < maxLagMs) return { known: withStatus(shown, confirmed), writes: this };
+      confirmed = undefined;
     }
-    const { confirmed } = entry;
     const sent = this.#unanswered(entry, status);
-    const outdated = this.#outdated.get(uid);
-    if (outdated !== undefined && isNewerVersion(version, outdated.from)) {
-      this.#outdated.delete(uid);
-      entry.unanswered = [];
-      if (sent !== undefined) {
-        entry.confirmed = { status: sent.status, version, atMs: nowMs };
-        return { known: shown, found: { is: 'written', entry: sent } };
-      }
+    const from = outdated.get(uid)?.from;
+    const isPast = from !== undefined && isNewerVersion(version, from);
+    const unanswered = isPast ? [] : entry.unanswered;
+    const next = (after: typeof confirmed): WriteLedger<Kind> => {
+      const ledger = this.#with(uid, { ...entry, confirmed: after, unanswered });
+      return isPast ? ledger.#outdating(uid, undefined) : ledger;
+    };
+    if (isPast && sent !== undefined) {
+      const writes = next({ status: sent.status, version, atMs: nowMs });
+      return { known: shown, found: { is: 'written', entry: sent }, writes };
     }
-    const isOwn = confirmed === undefined || this.#options.isSame(confirmed.status, status);
-    if (isOwn || sent !== undefined) return { known: shown };
-    entry.confirmed = undefined;
-    return { known: shown, found: { is: 'overwritten', status: confirmed.status } };
+    if (confirmed === undefined || isSame(confirmed.status, status) || sent !== undefined)
+      return { known: shown, writes: isPast || confirmed !== entry.confirmed ? next(confirmed) : this };
+    const found = { is: 'overwritten', status: confirmed.status } as const;
+    return { known: shown, found, writes: next(undefined) };
   }
 
   /** Returns whether a status may be written. It must not replace an outdated version. */
-  mayWrite({ uid }: Kind): boolean {
-    const nowMs = this.#options.clock.nowMs();
-    return nowMs >= (this.#outdated.get(uid)?.untilMs ?? nowMs);
+  mayWrite({ uid }: Kind, nowMs: number): boolean {
+    return nowMs >= (this.#parts.outdated.get(uid)?.untilMs ?? nowMs);
   }
 
   /** The times at which the result of `mayWrite` changes. */
   dueMs(): number[] {
-    return [...this.#outdated.values()].map(({ untilMs }) => untilMs);
+    return [...this.#parts.outdated.values()].map(({ untilMs }) => untilMs);
   }
 
-  /** The object is gone. */
-  forget(uid: string): void {
-    this.#entries.delete(uid);
-    this.#outdated.delete(uid);
+  /** These objects are gone. */
+  without(uids: Iterable<string>): WriteLedger<Kind> {
+    const gone = new Map([...uids].map((uid) => [uid, undefined]));
+    const entries = this.#parts.entries.with(gone);
+    const outdated = new Map([...this.#parts.outdated].filter(([uid]) => !gone.has(uid)));
+    return entries === this.#parts.entries ? this : new WriteLedger({ ...this.#parts, entries, outdated });
   }
 
-  /** Removes the entries of all other objects, which are gone. */
-  retain(objects: readonly Kind[]): void {
+  /** All other objects are gone. */
+  retaining(objects: readonly Kind[]): WriteLedger<Kind> {
     const uids = new Set(objects.map(({ uid }) => uid));
-    for (const uid of this.#entries.keys()) if (!uids.has(uid)) this.forget(uid);
+    return this.without([...this.#parts.entries.keys()].filter((uid) => !uids.has(uid)));
   }
 
-  /** Clears the ledger, because another process may write from now on. */
-  clear(): void {
-    this.#entries.clear();
-    this.#outdated.clear();
+  #with(uid: string, entry: StatusWrites<Kind>): WriteLedger<Kind> {
+    return new WriteLedger({ ...this.#parts, entries: this.#parts.entries.with(new Map([[uid, entry]])) });
+  }
+
+  #outdating(uid: string, version: { from: string; untilMs: number } | undefined): WriteLedger<Kind> {
+    const outdated = new Map(this.#parts.outdated);
+    if (version === undefined) outdated.delete(uid);
+    else outdated.set(uid, version);
+    return new WriteLedger({ ...this.#parts, outdated });
   }
 
   /** Returns the write without an answer that has this status. */
   #unanswered({ unanswered }: StatusWrites<Kind>, status: Kind['status']): StatusWrite<Kind> | undefined {
-    return unanswered.find((one) => this.#options.isSame(one.status, status));
+    return unanswered.find((one) => this.#parts.isSame(one.status, status));
   }
 }
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
-import { configObject, configSpec, configWrites } from '../../test/support/config-object-builder.ts';
+import { ConfigWrites, configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { SeenLimiters } from '../../test/support/seen-limiters.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
@@ -9,7 +9,7 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
 import { reconnectGraceMs } from './limiter-view.ts';
-import { StatusBoard } from './status-board.ts';
+import { countsOf, StatusBoard } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';
 
 const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }), resourceVersion: '1' });
@@ -22,14 +22,12 @@ let version = 2;
 /** A leader with one limiter, in memory. */
 class Leader {
   readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
-  readonly writes = configWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
+  readonly writes = new ConfigWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
   readonly #seen = new SeenLimiters();
   readonly found: string[] = [];
-  readonly board = new StatusBoard({
-    inFlight: (uid) => this.queue.inFlight(uid),
-    writes: this.writes,
-    controllerName: own,
-  });
+  board = StatusBoard.empty(own);
+  /** The next time at which the board changes by itself. */
+  dueMs = 0;
   readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
   objects: ConfigObject[] = [a, b];
   left: ConfigObject[] = [];
@@ -49,14 +47,6 @@ class Leader {
   looked: string[] = [];
   /** Besides the limiter. */
   more: LimiterReport[] = [];
-
-  constructor() {
-    const look = this.writes.look.bind(this.writes);
-    this.writes.look = (shown) => {
-      this.looked.push(shown.name);
-      return look(shown);
-    };
-  }
 
   evaluate(): void {
     const decision = this.#decider.decideAll(this.decided ?? this.objects, new Map());
@@ -82,8 +72,20 @@ class Leader {
     this.looked = [];
     const objects = new Map(this.objects.map((object) => [object.uid, object]));
     const { ledger, view } = this.#seen;
-    const evaluation = { decision, ledger, limiters: view, objects, left, isOversize: () => isOversize };
-    const { entries, found } = this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
+    // The board asks this for each object that it looks at.
+    const inFlight = {
+      has: (uid: string): boolean => {
+        const name = this.objects.find((one) => one.uid === uid)?.name ?? uid;
+        if (!this.looked.includes(name)) this.looked.push(name);
+        return this.queue.inFlight.has(uid);
+      },
+    };
+    const known = { decision, ledger, limiters: view, objects, left, isOversize: () => isOversize };
+    const evaluation = { ...known, writes: this.writes.ledger, inFlight, awaitsLimiters, nowMs };
+    const { board, writes, changes, dueMs } = this.board.evaluate(evaluation);
+    Object.assign(this, { board, dueMs });
+    this.writes.ledger = writes;
+    const { entries, found } = changes;
     for (const { object, news } of found) this.found.push(`${object.name} ${foundText(news)}`);
     for (const [uid, entry] of entries) {
       if (entry === undefined) this.queue.withdraw(uid);
@@ -118,7 +120,6 @@ class Leader {
     const ended = this.writes.begin(entry);
     const end = (end: WriteEnd) => {
       ended(end);
-      this.queue.withdraw(entry.object.uid);
       this.queue.done(entry.object.uid);
     };
     return { entry, end };
@@ -128,11 +129,7 @@ class Leader {
   finish(entry: StatusEntry): void {
     version++;
     this.writes.begin(entry)({ is: 'written', version: `${version}` });
-    this.queue.done(entry.object.uid, {
-      ...entry.object,
-      status: entry.status,
-      resourceVersion: `${version}`,
-    });
+    this.queue.done(entry.object.uid);
   }
 
   show(uid: string, status: ConfigStatus, resourceVersion = `${++version}`): void {
@@ -217,7 +214,7 @@ describe('StatusBoard', () => {
       leader.nowMs += 1_000;
       expect(lay(count)).toEqual([]);
     }
-    expect(leader.board.nextDueMs(leader.nowMs)).toBe(11_000);
+    expect(leader.dueMs).toBe(11_000);
     leader.nowMs = 11_000;
     leader.evaluate();
     expect([leader.write().filter((line) => !line.startsWith('o')), counted()]).toEqual([
@@ -246,10 +243,9 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(0);
     leader.hasAccepted = true;
     leader.evaluate();
-    expect(leader.queue.size).toBe(2);
+    expect(leader.queue.size).toBe(0);
     leader.hasAccepted = false;
     leader.evaluate();
-    expect(leader.queue.size).toBe(0);
     for (const entry of [first, second]) leader.finish(entry);
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
@@ -265,6 +261,7 @@ describe('StatusBoard', () => {
     leader.evaluate();
     expect(leader.write()).toEqual([]);
     leader.finish(entry);
+    leader.evaluate();
     expect(leader.queue.next(0)?.object).toMatchObject({
       resourceVersion: String(version),
       status: entry.status,
@@ -319,7 +316,7 @@ describe('StatusBoard', () => {
   it('decides again when an object has changed under a write, from what the source shows next', () => {
     leader.send().end({ is: 'outdated' });
     leader.evaluate();
-    expect(leader.board.nextDueMs(0)).toBe(10_000);
+    expect(leader.dueMs).toBe(10_000);
     expect(leader.write()).toEqual(['b False Pending']);
     leader.show(a.uid, { observedGeneration: 1, conditions: [] });
     leader.evaluate();
@@ -350,12 +347,12 @@ describe('StatusBoard', () => {
     leader.evaluate();
     expect(leader.found).toEqual([`a overwritten by ${other}`, `a contested by ${other}, yields`]);
     expect(leader.queue.size).toBe(0);
-    const dueMs = leader.board.nextDueMs(leader.nowMs);
+    const { dueMs } = leader;
     expect(dueMs).toBe(59_000 + 600_000);
-    leader.nowMs = dueMs! - 1;
+    leader.nowMs = dueMs - 1;
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
-    leader.nowMs = dueMs!;
+    leader.nowMs = dueMs;
     leader.evaluate();
     expect(leader.write()).toEqual(['a False Pending']);
   });
@@ -496,8 +493,8 @@ describe('StatusBoard', () => {
 
   it('knows the counts of limiters that a status speaks of', () => {
     const { status } = leader.queue.next(0)!;
-    expect(leader.board.counts(status)).toEqual({ inForce: 0, refused: 0, total: 1 });
-    expect(leader.board.counts({ ...status })).toBeUndefined();
+    expect(countsOf(status)).toEqual({ inForce: 0, refused: 0, total: 1 });
+    expect(countsOf({ ...status })).toBeUndefined();
   });
 
   describe('while limiters of the leader before may still be on their way', () => {
@@ -585,9 +582,10 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(1);
   });
 
-  it('knows nothing of what it wrote once it has been cleared', () => {
+  it('knows nothing of what it wrote once it begins anew', () => {
     leader.write({ isSeen: false });
-    leader.board.clear();
+    leader.board = StatusBoard.empty(own);
+    leader.writes.ledger = new Leader().writes.ledger;
     leader.evaluate();
     expect(leader.queue.size).toBe(2);
   });

@@ -12,21 +12,18 @@ import {
 } from '../model/config-object.ts';
 import { type ClusterDecision, domainKey, type ObjectOutcome } from '../model/decision.ts';
 import { hasReason } from '../model/reasons.ts';
-import { changedKeys } from '../model/versioned-map.ts';
+import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-queue.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { FirstSnapshot, FleetRollout, RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 import type { LimiterView } from './limiter-view.ts';
-import { type OwnershipEvent, StatusOwnership } from './status-ownership.ts';
-
-export interface StatusBoardOptions {
-  writes: WriteLedger<ConfigObject>;
-  /** Returns the status that is being written, by uid. */
-  inFlight(uid: string): ConfigStatus | undefined;
-  /** The controller name in every status. Undefined if there is no other control plane. */
-  controllerName: string | undefined;
-}
+import {
+  afterOverwrite,
+  type ContestedStatus,
+  type OwnershipEvent,
+  uncontested,
+} from './status-ownership.ts';
 
 /** The changes since the last evaluation. */
 export interface BoardChanges {
@@ -44,6 +41,10 @@ export interface Evaluation {
   objects: ReadonlyMap<string, ConfigObject>;
   /** The objects that no longer belong to this control plane, but still have its name in their status. */
   left: readonly ConfigObject[];
+  /** The writes of this process. */
+  writes: WriteLedger<ConfigObject>;
+  /** The uids of objects whose statuses are being written. */
+  inFlight: Pick<ReadonlySet<string>, 'has'>;
   /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
   isOversize(fleet: string): boolean;
   /**
@@ -54,20 +55,10 @@ export interface Evaluation {
   nowMs: number;
 }
 
-interface Found {
-  status: ConfigStatus | undefined;
-  /** Whether its limiters have not yet reported everything that the status depends on. */
-  isAwaited: boolean;
-}
-
-/** The result of an evaluation for a fleet. */
+/** The state of a fleet at an evaluation. */
 interface FleetSeen {
-  standing: FleetRollout;
-  isOversize: boolean;
-  /** Uids of objects with rules in the fleet. */
-  objects: Set<string>;
-  /** The objects that not every limiter has in force. */
-  behind: Set<string>;
+  readonly standing: FleetRollout;
+  readonly isOversize: boolean;
 }
 
 /** The facts that determine a status. While they do not change, the status does not change. */
@@ -82,12 +73,16 @@ interface Grounds {
 }
 
 interface Evaluated {
-  grounds: Grounds;
-  status: ConfigStatus;
-  isWritten: boolean;
-  isHeld: boolean;
+  readonly grounds: Grounds;
+  readonly status: ConfigStatus;
+  readonly isWritten: boolean;
+  readonly isHeld: boolean;
   /** If only the number of overrides has changed, the status is not written before this time. */
-  notBeforeMs: number;
+  readonly notBeforeMs: number;
+  /** The status at the first look, if it is one of this control plane: that of another describes its own limiters. */
+  readonly first: ConfigStatus | undefined;
+  /** Whether limiters have not yet reported everything that the status depends on. */
+  readonly isAwaited: boolean;
 }
 
 /** Chosen: many overrides must not cause as many status writes. */
@@ -108,174 +103,218 @@ export interface LimiterCounts {
   total: number;
 }
 
-export class StatusBoard {
-  readonly #options: StatusBoardOptions;
-  readonly #ownership: StatusOwnership;
-  #evaluated = new Map<string, Evaluated>();
-  /** Results of the first look at an object, by uid. */
-  readonly #found = new Map<string, Found>();
-  /** Times by uid at which a status was written only because of a number of overrides. */
-  readonly #countedMs = new Map<string, number>();
-  /** Counts at the time at which a status was created. */
-  readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
-  /** Uids of objects that were given up. */
-  #left: ReadonlySet<string> = new Set();
-  readonly #fleets = new Map<string, FleetSeen>();
+/** Counts at the time at which a status was created. */
+const countsOfStatus = new WeakMap<ConfigStatus, LimiterCounts>();
+
+/** Counts the limiters that one of our statuses describes. Undefined if nothing of its object is served. */
+export function countsOf(status: ConfigStatus): LimiterCounts | undefined {
+  return countsOfStatus.get(status);
+}
+
+interface Parts {
+  /** The controller name in every status. Undefined if there is no other control plane. */
+  readonly controllerName: string | undefined;
+  /** Results by uid. */
+  readonly evaluated: VersionedMap<Evaluated>;
+  /** Fleets by uid of the objects that not every limiter has in force. */
+  readonly behind: VersionedMap<string>;
+  readonly fleets: ReadonlyMap<string, FleetSeen>;
   /**
    * Uids of objects that each evaluation checks, because there is a status to write, or because the source does not show a written status
    * yet.
    */
-  readonly #open = new Set<string>();
+  readonly open: ReadonlySet<string>;
+  /** Times by uid at which a status was written only because of a number of overrides, while they still delay another one. */
+  readonly countedMs: ReadonlyMap<string, number>;
+  /** Statuses by uid that others write, too. */
+  readonly contested: ReadonlyMap<string, ContestedStatus>;
+  /** Uids of objects that were given up. */
+  readonly left: ReadonlySet<string>;
   /** The decision of the last evaluation. Undefined if the next one must check all objects. */
-  #decision: ClusterDecision | undefined;
-  #objects: Evaluation['objects'] = new Map();
-  /** The entries of the current evaluation. */
-  #entries = new Map<string, StatusEntry | undefined>();
-  #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
+  readonly decision: ClusterDecision | undefined;
+  readonly objects: Evaluation['objects'];
+}
 
-  constructor(options: StatusBoardOptions) {
-    this.#options = options;
-    this.#ownership = new StatusOwnership(options.controllerName, options.writes);
+/** What follows from an evaluation. */
+export interface BoardResult {
+  board: StatusBoard;
+  /** The ledger with what the evaluation found. */
+  writes: WriteLedger<ConfigObject>;
+  changes: BoardChanges;
+  /** When to evaluate again even if there is no news. Infinity if that is not needed. */
+  dueMs: number;
+}
+
+/** The statuses of all objects as of the last evaluation. Immutable. */
+export class StatusBoard {
+  readonly #parts: Parts;
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
-  /** Evaluates the statuses. */
-  evaluate(evaluation: Evaluation): BoardChanges {
-    this.#entries = new Map();
-    this.#news = [];
-    const { decision, objects, nowMs } = evaluation;
-    const left = new Set(evaluation.left.map(({ uid }) => uid));
-    const due = this.#due(evaluation).union(this.#left);
-    this.#decision = decision;
-    this.#objects = objects;
-    this.#left = left;
-    for (const uid of due) {
-      const outcome = decision.outcomes.get(uid);
-      const shown = outcome && objects.get(uid);
-      if (shown !== undefined) this.#evaluate(outcome!, shown, evaluation);
-      else if (!left.has(uid)) this.#forget(uid);
-    }
-    for (const object of evaluation.left) this.#leave(object, nowMs);
-    return { entries: this.#entries, found: this.#news };
+  /** The board of a process that has not led yet, or no longer leads, because others may then write. */
+  static empty(controllerName: string | undefined): StatusBoard {
+    return new StatusBoard({
+      controllerName,
+      evaluated: VersionedMap.of(),
+      behind: VersionedMap.of(),
+      fleets: new Map(),
+      open: new Set(),
+      countedMs: new Map(),
+      contested: new Map(),
+      left: new Set(),
+      decision: undefined,
+      objects: new Map(),
+    });
   }
 
-  /** Returns uids of objects that may differ from the last evaluation. */
-  #due({ decision, limiters, objects, isOversize }: Evaluation): Set<string> {
-    const last = this.#decision;
-    const due =
-      last === undefined
-        ? new Set([...decision.outcomes.keys(), ...this.#evaluated.keys()])
-        : this.#open
-            .union(changedKeys(objects, this.#objects))
-            .union(changedKeys(decision.outcomes, last.outcomes))
-            .union(recounted(decision, last));
-    for (const [name, seen] of this.#fleets) {
-      const standing = limiters.fleet(name);
-      const isNowOversize = isOversize(name);
-      if (standing === seen.standing && isNowOversize === seen.isOversize) continue;
-      const isMore = isNowOversize === seen.isOversize && standing.isAtLeast(seen.standing);
-      for (const uid of isMore ? seen.behind : seen.objects) due.add(uid);
-      seen.standing = standing;
-      seen.isOversize = isNowOversize;
-    }
-    return due;
-  }
-
-  /** Returns when to evaluate again even if there is no news. Undefined if that is not needed. */
-  nextDueMs(nowMs: number): number | undefined {
-    const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
-    return [...counts, ...this.#ownership.dueMs()]
-      .filter((ms) => ms > nowMs)
-      .reduce<number | undefined>((min, ms) => Math.min(min ?? ms, ms), undefined);
-  }
-
-  /** Counts the limiters that one of our statuses describes. Undefined if nothing of its object is served. */
-  counts(status: ConfigStatus): LimiterCounts | undefined {
-    return this.#counts.get(status);
+  evaluate(evaluation: Evaluation): BoardResult {
+    const { parts, ...result } = new BoardLook(this.#parts, evaluation).result();
+    return { ...result, board: new StatusBoard(parts) };
   }
 
   /** Call it when the changes since the last evaluation are lost. The next evaluation checks all objects. */
-  missed(): void {
-    this.#decision = undefined;
+  missed(): StatusBoard {
+    return this.#parts.decision === undefined
+      ? this
+      : new StatusBoard({ ...this.#parts, decision: undefined });
+  }
+}
+
+/** One evaluation. It looks at each object at most once. */
+class BoardLook {
+  readonly #before: Parts;
+  readonly #at: Evaluation;
+  readonly #left: ReadonlySet<string>;
+  #writes: WriteLedger<ConfigObject>;
+  readonly #contested: Map<string, ContestedStatus>;
+  readonly #evaluated = new Map<string, Evaluated | undefined>();
+  readonly #behind = new Map<string, string | undefined>();
+  readonly #fleets: ReadonlyMap<string, FleetSeen>;
+  readonly #open: Set<string>;
+  readonly #countedMs: Map<string, number>;
+  readonly #gone = new Set<string>();
+  readonly #entries = new Map<string, StatusEntry | undefined>();
+  readonly #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
+
+  constructor(before: Parts, at: Evaluation) {
+    this.#before = before;
+    this.#at = at;
+    const { contested, open, countedMs } = before;
+    const { decision, limiters, isOversize, left, writes, nowMs } = at;
+    this.#left = new Set(left.map(({ uid }) => uid));
+    this.#writes = writes;
+    this.#contested = new Map(contested);
+    this.#fleets = new Map(
+      [...decision.fleets.keys()].map((name) => [
+        name,
+        { standing: limiters.fleet(name), isOversize: isOversize(name) },
+      ]),
+    );
+    this.#open = new Set(open);
+    this.#countedMs = new Map([...countedMs].filter(([, ms]) => nowMs < ms + countEveryMs));
   }
 
-  /** Clears the board when this process no longer leads, because others may then write. */
-  clear(): void {
-    this.#decision = undefined;
-    this.#evaluated.clear();
-    this.#open.clear();
-    this.#fleets.clear();
-    this.#ownership.clear();
-    this.#found.clear();
-    this.#countedMs.clear();
+  result(): Omit<BoardResult, 'board'> & { parts: Parts } {
+    const { decision, objects, left, nowMs } = this.#at;
+    const { controllerName, evaluated, behind } = this.#before;
+    for (const uid of this.#due().union(this.#before.left)) {
+      const outcome = decision.outcomes.get(uid);
+      const shown = outcome && objects.get(uid);
+      if (shown !== undefined) this.#evaluate(outcome!, shown);
+      else if (!this.#left.has(uid)) this.#forget(uid);
+    }
+    for (const object of left) this.#leave(object);
+    const writes = this.#gone.size === 0 ? this.#writes : this.#writes.without(this.#gone);
+    const parts: Parts = {
+      controllerName,
+      evaluated: evaluated.with(this.#evaluated),
+      behind: behind.with(this.#behind),
+      fleets: this.#fleets,
+      open: this.#open,
+      countedMs: this.#countedMs,
+      contested: this.#contested,
+      left: this.#left,
+      decision,
+      objects,
+    };
+    const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
+    const pauses = [...this.#contested.values()].map(({ pausedUntilMs }) => pausedUntilMs);
+    const dueMs = Math.min(...[...counts, ...pauses, ...writes.dueMs()].filter((ms) => ms > nowMs));
+    return { parts, writes, changes: { entries: this.#entries, found: this.#news }, dueMs };
   }
 
-  #evaluate(outcome: ObjectOutcome, shown: ConfigObject, evaluation: Evaluation): void {
-    const { awaitsLimiters = false, nowMs } = evaluation;
+  /** Returns uids of objects that may differ from the last evaluation. */
+  #due(): Set<string> {
+    const { decision: last, evaluated, behind, fleets, open, objects: objectsBefore } = this.#before;
+    const { decision, objects, limiters, isOversize } = this.#at;
+    if (last === undefined) return new Set([...decision.outcomes.keys(), ...evaluated.keys()]);
+    const due = open
+      .union(changedKeys(objects, objectsBefore))
+      .union(changedKeys(decision.outcomes, last.outcomes))
+      .union(recounted(decision, last));
+    const more = new Set<string>();
+    const others = new Set<string | undefined>();
+    for (const [name, seen] of fleets) {
+      const standing = limiters.fleet(name);
+      const isSameSize = isOversize(name) === seen.isOversize;
+      if (standing === seen.standing && isSameSize) continue;
+      (isSameSize && standing.isAtLeast(seen.standing) ? more : others).add(name);
+    }
+    if (more.size > 0) for (const [uid, fleet] of behind) if (more.has(fleet)) due.add(uid);
+    if (others.size > 0)
+      for (const [uid, { grounds }] of evaluated) if (others.has(grounds.outcome.served?.fleet)) due.add(uid);
+    return due;
+  }
+
+  #evaluate(outcome: ObjectOutcome, shown: ConfigObject): void {
+    const { awaitsLimiters = false, limiters, nowMs } = this.#at;
+    const { controllerName } = this.#before;
     const { uid } = shown;
-    const known = this.#look(shown, nowMs);
-    const grounds = this.#grounds(outcome, known, evaluation);
-    const last = this.#evaluated.get(uid);
-    this.#remember(outcome, grounds.standing, evaluation);
+    const last = this.#before.evaluated.get(uid);
+    const known = this.#look(shown);
+    const first = last === undefined ? firstStatus(known, controllerName) : last.first;
+    const grounds = this.#grounds(outcome, known, first);
+    const fleet = outcome.served?.fleet;
+    const isBehind = fleet !== undefined && grounds.standing !== limiters.fleet(fleet).shared;
+    this.#behind.set(uid, isBehind ? fleet : undefined);
     if (last !== undefined && isSame(last.grounds, grounds)) {
       this.#keepOpen(uid, !last.isWritten || known !== shown);
       const isHeld = (awaitsLimiters && last.isHeld) || nowMs < last.notBeforeMs;
-      if (!last.isWritten && !isHeld) this.#offer(known, last.status, nowMs);
+      if (!last.isWritten && !isHeld) this.#offer(known, last.status);
       return;
     }
-    const { controllerName } = this.#options;
+    const { standing, previous } = grounds;
     const status = statusOf({ ...grounds, controllerName, nowMs });
-    if (grounds.standing !== undefined) this.#counts.set(status, limiterCounts(grounds.standing));
-    const isWritten = sameStatus(status, grounds.previous);
-    const isHeld = this.#isHeld(status, known, grounds);
-    const notBeforeMs = isWritten ? nowMs : this.#countedFrom(status, known, nowMs);
-    this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs });
+    if (standing !== undefined) countsOfStatus.set(status, limiterCounts(standing));
+    const isWritten = sameStatus(status, previous);
+    // Once this process has written the status itself, its reasons are known.
+    const isAwaited =
+      last?.isAwaited !== false && mayBeAsBefore(status, first, standing) && !sameStatus(status, first);
+    const isHeld = isAwaited && sameStatus(previous, first);
+    const notBeforeMs = isWritten ? nowMs : this.#countedFrom(status, known);
+    this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs, first, isAwaited });
     this.#keepOpen(uid, !isWritten || known !== shown);
     const isDone = isWritten || (awaitsLimiters && isHeld) || nowMs < notBeforeMs;
-    if (isDone && this.#options.inFlight(uid) === undefined) this.#withdraw(uid);
-    else this.#offer(known, status, nowMs);
+    if (isDone) this.#withdraw(uid);
+    else this.#offer(known, status);
   }
 
   #keepOpen(uid: string, isOpen: boolean): void {
-    if (isOpen || this.#options.inFlight(uid) !== undefined) this.#open.add(uid);
+    if (this.#at.inFlight.has(uid) || isOpen) this.#open.add(uid);
     else this.#open.delete(uid);
   }
 
-  /** Stores the fleet of the object, and whether all limiters have its rules. */
-  #remember(
-    { object: { uid }, served }: ObjectOutcome,
-    standing: RolloutProgress | undefined,
-    at: Evaluation,
-  ): void {
-    const before = this.#evaluated.get(uid)?.grounds.outcome.served?.fleet;
-    if (before !== served?.fleet) this.#leaveFleet(uid);
-    if (served === undefined) return;
-    const seen = this.#fleets.get(served.fleet) ?? {
-      standing: at.limiters.fleet(served.fleet),
-      isOversize: at.isOversize(served.fleet),
-      objects: new Set(),
-      behind: new Set(),
-    };
-    this.#fleets.set(served.fleet, seen);
-    seen.objects.add(uid);
-    if (standing === seen.standing.shared) seen.behind.delete(uid);
-    else seen.behind.add(uid);
-  }
-
-  #leaveFleet(uid: string): void {
-    const fleet = this.#evaluated.get(uid)?.grounds.outcome.served?.fleet;
-    const seen = fleet === undefined ? undefined : this.#fleets.get(fleet);
-    seen?.behind.delete(uid);
-    if (seen?.objects.delete(uid) && seen.objects.size === 0) this.#fleets.delete(fleet!);
-  }
-
   /** Returns when a status may be written, as far as only the count of overrides has changed. */
-  #countedFrom(status: ConfigStatus, { uid, status: previous }: ConfigObject, nowMs: number): number {
+  #countedFrom(status: ConfigStatus, { uid, status: previous }: ConfigObject): number {
+    const { nowMs } = this.#at;
     if (previous === undefined || status.overrides === previous.overrides) return nowMs;
     const { overrides: _, ...rest } = status;
     const { overrides: __, ...restBefore } = previous;
     if (!sameStatus(rest, restBefore)) return nowMs;
-    const notBeforeMs = (this.#countedMs.get(uid) ?? Number.NEGATIVE_INFINITY) + countEveryMs;
-    if (notBeforeMs > nowMs) return notBeforeMs;
+    const lastMs = this.#countedMs.get(uid);
+    if (lastMs !== undefined) return lastMs + countEveryMs;
     this.#countedMs.set(uid, nowMs);
     return nowMs;
   }
@@ -284,27 +323,37 @@ export class StatusBoard {
    * Gives up an object, once. Its status then no longer has our name, so that another control plane that serves the object may write any
    * status.
    */
-  #leave(object: ConfigObject, nowMs: number): void {
-    const { inFlight: inFlightOf, controllerName } = this.#options;
-    const { uid } = object;
-    this.#drop(uid);
-    const known = this.#look(object, nowMs);
-    const inFlight = inFlightOf(uid);
-    const isReported = known.status?.controllerName !== controllerName;
-    const isBeingReported = inFlight !== undefined && inFlight.controllerName === undefined;
-    if (isReported || isBeingReported) this.#withdraw(uid);
-    else this.#offer(known, notWatchedStatus(known, nowMs), nowMs);
+  #leave(object: ConfigObject): void {
+    this.#drop(object.uid);
+    const known = this.#look(object);
+    const isReported = known.status?.controllerName !== this.#before.controllerName;
+    if (isReported) this.#withdraw(object.uid);
+    else this.#offer(known, notWatchedStatus(known, this.#at.nowMs));
   }
 
-  #look(shown: ConfigObject, nowMs: number): ConfigObject {
-    const { known, news } = this.#ownership.look(shown, nowMs);
-    if (news !== undefined) this.#news.push({ object: known, news });
+  /** The object with its newest status: see `WriteLedger.look`. */
+  #look(shown: ConfigObject): ConfigObject {
+    const { controllerName: ownName } = this.#before;
+    const { nowMs } = this.#at;
+    const { known, found, writes } = this.#writes.look(shown, nowMs);
+    this.#writes = writes;
+    if (found?.is === 'written') this.#news.push({ object: known, news: found });
+    // Others may write an object that was given up, so it may become ours again.
+    else if (found !== undefined && found.status.controllerName === ownName) {
+      const before = this.#contested.get(shown.uid) ?? uncontested;
+      const { contested, news } = afterOverwrite(before, shown, { ownName, nowMs });
+      this.#contested.set(shown.uid, contested);
+      this.#news.push({ object: known, news });
+    }
     return known;
   }
 
-  #offer(known: ConfigObject, status: ConfigStatus, nowMs: number): void {
-    const isOnItsWay = sameStatus(status, this.#options.inFlight(known.uid));
-    if (isOnItsWay || !this.#ownership.mayWrite(known, nowMs)) this.#withdraw(known.uid);
+  /** While another status of the object is being written, it stays open: the next one follows from the result. */
+  #offer(known: ConfigObject, status: ConfigStatus): void {
+    const { inFlight, nowMs } = this.#at;
+    const { pausedUntilMs } = this.#contested.get(known.uid) ?? uncontested;
+    const mayWrite = nowMs >= pausedUntilMs && this.#writes.mayWrite(known, nowMs);
+    if (!mayWrite || inFlight.has(known.uid)) this.#withdraw(known.uid);
     else this.#entries.set(known.uid, { object: known, status });
   }
 
@@ -314,11 +363,11 @@ export class StatusBoard {
 
   #grounds(
     outcome: ObjectOutcome,
-    known: ConfigObject,
-    { decision, ledger, limiters, isOversize }: Evaluation,
+    { status: previous }: ConfigObject,
+    first: ConfigStatus | undefined,
   ): Grounds {
+    const { decision, ledger, limiters, isOversize } = this.#at;
     const { object, served } = outcome;
-    const previous = known.status;
     if (served === undefined) {
       const nothing = {
         standing: undefined,
@@ -331,48 +380,30 @@ export class StatusBoard {
     }
     const fleet = limiters.fleet(served.fleet);
     const standing = fleet.of(ledger.since(object.uid) ?? never, served.resource);
-    const { status: before } = this.#foundAt(known);
-    const awaitsMore = standing.mayBeMore && hadOtherRules(before, served.hash);
+    const awaitsMore = standing.mayBeMore && hadOtherRules(first, served.hash);
     const { hasOthers } = fleet;
     const overrides = object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0;
     const ofFleet = { hasOthers, isOversize: isOversize(served.fleet) };
     return { outcome, standing, awaitsMore, ...ofFleet, overrides, previous };
   }
 
-  /** The status of another control plane describes its own limiters. */
-  #foundAt({ uid, status }: ConfigObject): Found {
-    let found = this.#found.get(uid);
-    if (found === undefined) {
-      const isOurs = !isOfOther(status, this.#options.controllerName);
-      found = { status: isOurs ? status : undefined, isAwaited: true };
-      this.#found.set(uid, found);
-    }
-    return found;
-  }
-
-  /**
-   * Returns whether the status of the previous leader stays for now. Once this process has written the status itself, its reasons are
-   * known.
-   */
-  #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
-    const found = this.#foundAt(known);
-    found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);
-    return found.isAwaited && sameStatus(previous, found.status);
-  }
-
   #drop(uid: string): void {
-    this.#leaveFleet(uid);
     this.#open.delete(uid);
-    this.#evaluated.delete(uid);
-    this.#found.delete(uid);
+    this.#behind.set(uid, undefined);
+    this.#evaluated.set(uid, undefined);
   }
 
   #forget(uid: string): void {
     this.#drop(uid);
-    this.#ownership.forget(uid);
     this.#countedMs.delete(uid);
+    this.#contested.delete(uid);
+    this.#gone.add(uid);
     this.#withdraw(uid);
   }
+}
+
+function firstStatus({ status }: ConfigObject, controllerName: string | undefined): ConfigStatus | undefined {
+  return isOfOther(status, controllerName) ? undefined : status;
 }
 
 /** Returns whether limiters that have not answered yet could make the former status of an object true again. */

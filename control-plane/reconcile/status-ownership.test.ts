@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ContestedStatus, type OwnershipEvent, yieldMs } from './status-ownership.ts';
+import { afterOverwrite, type OwnershipEvent, uncontested, yieldMs } from './status-ownership.ts';
 
 const minuteMs = 60_000;
 
@@ -26,7 +26,7 @@ class Model {
       return { is: 'class-conflict', by, yields };
     }
     if (recent.length >= 5) this.#pause(nowMs + 20_000);
-    return { is: 'overwritten', by };
+    return { is: 'overwritten', by, manager: undefined };
   }
 
   #pause(untilMs: number): void {
@@ -35,13 +35,34 @@ class Model {
   }
 }
 
-describe('ContestedStatus', () => {
+/** The newest state of a contested status. */
+class Contested {
+  readonly #ownName: string;
+  #status = uncontested;
+
+  constructor(ownName: string) {
+    this.#ownName = ownName;
+  }
+
+  get pausedUntilMs(): number {
+    return this.#status.pausedUntilMs;
+  }
+
+  overwritten(by: string | undefined, nowMs: number): OwnershipEvent {
+    const status = { observedGeneration: 1, conditions: [], ...(by && { controllerName: by }) };
+    const { contested, news } = afterOverwrite(this.#status, { status }, { ownName: this.#ownName, nowMs });
+    this.#status = contested;
+    return news;
+  }
+}
+
+describe('a contested status', () => {
   it('is as the model says, no matter who writes and whenever', () => {
     const by = fc.constantFrom(undefined, 'ns/a', 'ns/b', 'ns/c');
     const steps = fc.array(fc.tuple(by, fc.nat({ max: 40_000 })), { maxLength: 30 });
     fc.assert(
       fc.property(steps, (events) => {
-        const contested = new ContestedStatus('ns/b');
+        const contested = new Contested('ns/b');
         const model = new Model('ns/b');
         let nowMs = 0;
         for (const [name, laterMs] of events) {
@@ -54,7 +75,7 @@ describe('ContestedStatus', () => {
   });
 
   it.each([1, 60, 5_000])('ends a fight of two, each answering within %i ms', (answerMs) => {
-    const planes = ['ns/a', 'ns/b'].map((name) => ({ name, contested: new ContestedStatus(name) }));
+    const planes = ['ns/a', 'ns/b'].map((name) => ({ name, contested: new Contested(name) }));
     let nowMs = 0;
     let writes = 0;
     let writer = 0;
@@ -72,7 +93,7 @@ describe('ContestedStatus', () => {
 
   it('bounds repairs also of what bears no name, and of a writer that never yields', () => {
     for (const by of [undefined, 'ns/z']) {
-      const contested = new ContestedStatus('ns/b');
+      const contested = new Contested('ns/b');
       let repairs = 0;
       for (let nowMs = 0; nowMs < 10 * minuteMs; nowMs += 10) {
         if (nowMs < contested.pausedUntilMs) continue;

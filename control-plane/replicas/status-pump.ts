@@ -9,7 +9,7 @@ import { apiVersion } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
-import { type StatusOwner, WriteLedger, type WriteLedgerOptions, withStatus } from '../model/write-ledger.ts';
+import type { StatusOwner, WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
@@ -28,8 +28,11 @@ export type WriteOutcome =
   /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
 
-export interface StatusWriterOptions<Kind extends StatusOwner> extends WriteLedgerOptions<Kind> {
+export interface StatusWriterOptions<Kind extends StatusOwner> {
   client: KubernetesApi;
+  clock: Clock;
+  /** Called with each attempt and its result. */
+  record(change: (writes: WriteLedger<Kind>) => WriteLedger<Kind>): void;
   /** Returns the address of the object in the API. */
   addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
   /** The timeout of one request. Defaults to 10,000. */
@@ -41,20 +44,19 @@ export interface StatusWriterOptions<Kind extends StatusOwner> extends WriteLedg
  * of the object, and only replaces the status of that version.
  */
 export class StatusWriter<Kind extends StatusOwner> {
-  /** Records each attempt and its result. */
-  readonly writes: WriteLedger<Kind>;
   readonly #options: StatusWriterOptions<Kind>;
 
   constructor(options: StatusWriterOptions<Kind>) {
     this.#options = options;
-    this.writes = new WriteLedger(options);
   }
 
   /** Makes one attempt. */
   async write(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
-    const end = this.writes.begin({ object, status });
+    const { record, clock } = this.#options;
+    const write = { object, status };
+    record((writes) => writes.begun(write));
     const outcome = await this.#attempt(object, status);
-    end(outcome);
+    record((writes) => writes.ended(write, outcome, clock.nowMs()));
     return outcome;
   }
 
@@ -80,7 +82,7 @@ export class StatusWriter<Kind extends StatusOwner> {
 }
 
 export interface StatusPumpOptions extends Telemetry {
-  queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'withdraw' | 'spared'>;
+  queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'spared'>;
   writer: Pick<StatusWriter<ConfigObject>, 'write'>;
   /** Called before each write: whether this process leads. */
   mayWrite(): boolean;
@@ -90,7 +92,7 @@ export interface StatusPumpOptions extends Telemetry {
   timers: Timers;
   random(): number;
   written(entry: StatusEntry): void;
-  /** Called when statuses may be offered again: an object has changed during its write, or the pause after a rejection is over. */
+  /** Called when another status of an object may be offered: its write has ended, or the pause after a rejection is over. */
   again(): void;
 }
 
@@ -182,28 +184,19 @@ export class StatusPump {
       return undefined;
     }
     const outcome = await writer.write(entry.object, entry.status);
-    if (!('error' in outcome)) {
-      this.#endPause(place);
-      this.#endPause(uid);
-    }
-    if (outcome.is === 'written') {
-      const { version } = outcome;
-      queue.done(uid, withStatus(entry.object, { status: entry.status, version }));
-      metrics.all.statusWrites.inc({ outcome: 'written' });
-      written(entry);
+    if ('error' in outcome) {
+      const { is, error } = outcome;
+      if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;
+      this.#rejected(entry, error);
       return undefined;
     }
-    if (outcome.is === 'outdated' || outcome.is === 'gone') {
-      queue.withdraw(uid);
-      queue.done(uid);
-      if (outcome.is === 'gone') return undefined;
-      metrics.all.statusWrites.inc({ outcome: 'outdated' });
-      again();
-      return undefined;
-    }
-    const { is, error } = outcome;
-    if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;
-    this.#rejected(entry, error);
+    this.#endPause(place);
+    this.#endPause(uid);
+    queue.done(uid);
+    if (outcome.is === 'gone') return undefined;
+    metrics.all.statusWrites.inc({ outcome: outcome.is });
+    if (outcome.is === 'written') written(entry);
+    again();
     return undefined;
   }
 

@@ -30,8 +30,7 @@ const newQueues = () => Object.values(Rank).map(() => new FairQueue<WaitingStatu
 /**
  * A queue of statuses to write, with one budget for all. First come objects whose status wrongly shows that they are ready, then
  * those of new generations, then the others. Among equals, namespaces take turns, so that many changes in one namespace delay no other
- * one. An object is in the queue once, with its newest status. While one of its statuses is being written, it waits, so that no older
- * status is ever written last.
+ * one. An object is in the queue once, with its newest status. While one of its statuses is being written, none is offered.
  */
 export class StatusQueue {
   readonly #budget: PacingTokenBucket;
@@ -39,10 +38,7 @@ export class StatusQueue {
   #queues = newQueues();
   /** Waiting statuses by uid. */
   readonly #waiting = new Map<string, WaitingStatus>();
-  /** Statuses that are being written, by uid. */
-  readonly #inFlight = new Map<string, StatusEntry>();
-  /** Statuses by uid that were offered while another one was being written. */
-  readonly #held = new Map<string, StatusEntry>();
+  readonly #inFlight = new Set<string>();
 
   constructor({ writesPerSecond }: { writesPerSecond: number }) {
     const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
@@ -51,17 +47,13 @@ export class StatusQueue {
 
   /** The number of waiting statuses, without those that are being written. */
   get size(): number {
-    return this.#waiting.size + this.#held.size;
+    return this.#waiting.size;
   }
 
   /** Replaces a waiting status of the same object. `object` has the status that the new one replaces. */
   offer(object: ConfigObject, status: ConfigStatus): void {
     const { uid, namespace } = object;
     const entry = { object, status };
-    if (this.#inFlight.has(uid)) {
-      this.#held.set(uid, entry);
-      return;
-    }
     const rank = rankOf(entry);
     const known = this.#waiting.get(uid);
     if (known?.rank === rank) {
@@ -79,14 +71,12 @@ export class StatusQueue {
     const waiting = this.#waiting.get(uid);
     if (waiting !== undefined) this.#queues[waiting.rank]!.remove(waiting);
     this.#waiting.delete(uid);
-    this.#held.delete(uid);
   }
 
   /** Clears the queue when this process no longer leads. Running writes continue. */
   clear(): void {
     this.#queues = newQueues();
     this.#waiting.clear();
-    this.#held.clear();
   }
 
   /**
@@ -99,25 +89,21 @@ export class StatusQueue {
     const { entry } = queue.next()!;
     const { uid } = entry.object;
     this.#waiting.delete(uid);
-    this.#inFlight.set(uid, entry);
+    this.#inFlight.add(uid);
     return entry;
   }
 
-  /** `now`: the object after the write. Statuses that were offered meanwhile follow from it. */
-  done(uid: string, now?: ConfigObject): void {
+  done(uid: string): void {
     this.#inFlight.delete(uid);
-    const held = this.#held.get(uid);
-    this.#held.delete(uid);
-    if (held !== undefined) this.offer(now ?? held.object, held.status);
   }
 
   spared(): void {
     this.#budget.putBack();
   }
 
-  /** The status that is being written for the object. */
-  inFlight(uid: string): ConfigStatus | undefined {
-    return this.#inFlight.get(uid)?.status;
+  /** The uids of objects whose statuses are being written. */
+  get inFlight(): ReadonlySet<string> {
+    return this.#inFlight;
   }
 
   /** Returns the milliseconds until `next` returns a status. Undefined if none waits, except those that are being written. */

@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
-import { systemClock } from '../../process/time/clock.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
-import { configObject } from '../../test/support/config-object-builder.ts';
+import { ConfigWrites, configObject } from '../../test/support/config-object-builder.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import { StatusWriter } from './status-pump.ts';
@@ -14,14 +13,18 @@ const status = { observedGeneration: 1, conditions: [] };
 async function write(answer: ApiAnswer, written: ConfigObject = object) {
   const { api, client } = await ScriptedApi.start();
   api.answer = () => answer;
+  const clock = new ManualClock();
+  const writes = new ConfigWrites(clock);
   const writer = new StatusWriter({
     client,
     addressOf: (one: ConfigObject) => ({ ...one, ...kindOf(one) }),
-    clock: systemClock,
-    isSame: isDeepStrictEqual,
+    clock,
+    record: (change) => {
+      writes.ledger = change(writes.ledger);
+    },
   });
   const outcome = await writer.write(written, status);
-  const { known } = writer.writes.look(written);
+  const { known } = writes.look(written);
   return { outcome, known, request: api.writes[0] };
 }
 

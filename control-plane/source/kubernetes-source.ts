@@ -7,7 +7,6 @@ import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernet
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
 import { VersionedMap } from '../model/versioned-map.ts';
-import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
@@ -47,8 +46,8 @@ export interface KubernetesSourceOptions extends Telemetry {
   labelSelector: string;
   /** The `controllerName` in statuses of this control plane. */
   controllerName: string;
-  /** Status writes of this process. They result from its decisions, so they need no new decision. */
-  writes: WriteLedger<ConfigObject>;
+  /** See `OpenBackingOptions.isOwnWrite`. Such writes result from decisions of this process, so they need no new decision. */
+  isOwnWrite(object: ConfigObject): boolean;
   clock: Clock;
   timers: Timers;
   /** A number from 0 to below 1, for waits. */
@@ -197,18 +196,14 @@ export class KubernetesSource implements ObjectSource {
    */
   #shown(now: Seen | undefined, before: Seen | undefined): boolean {
     if (now === before) return false;
-    const { writes } = this.#options;
     const isSame = before?.object.uid === now?.object.uid;
-    if (before !== undefined && !isSame) {
-      writes.forget(before.object.uid);
-      this.#put(before.object, undefined);
-    }
+    if (before !== undefined && !isSame) this.#put(before.object, undefined);
     if (now !== undefined)
       this.#put(now.object, now.isOurs ? 'ours' : this.#isLeft(now) ? 'left' : undefined);
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
     const isOther = !isSame || before?.isOurs !== now?.isOurs;
     if (!now || isOther || before?.object.generation !== now.object.generation) return true;
-    const isOwn = writes.isOwn(now.object);
+    const isOwn = this.#options.isOwnWrite(now.object);
     if (isOwn) this.#listener?.statusShown();
     return !isOwn;
   }

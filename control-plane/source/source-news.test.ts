@@ -1,7 +1,7 @@
 /** Which events of the watches are news at once, also while this process writes statuses. */
 import { expect, it, onTestFinished } from 'vitest';
 import { defaultClass } from '../../rules/language/kinds.ts';
-import { configSpec, configWrites } from '../../test/support/config-object-builder.ts';
+import { ConfigWrites, configSpec } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
@@ -34,10 +34,10 @@ async function setUp(listed?: ApiObject) {
   const timers = new ManualTimers();
   const reported: string[] = [];
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
-  const writes = configWrites(clock);
+  const writes = new ConfigWrites(clock);
   const source = new KubernetesSource({
     client,
-    writes,
+    isOwnWrite: (object) => writes.ledger.isOwn(object),
     namespaces: [],
     className: defaultClass,
     labelSelector: 'team=ours',

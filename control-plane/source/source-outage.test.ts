@@ -1,7 +1,6 @@
 /** What a source says of its objects while some of its watches are out. */
 import { expect, it, onTestFinished } from 'vitest';
 import { defaultClass } from '../../rules/language/kinds.ts';
-import { configWrites } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
@@ -18,7 +17,7 @@ async function setUp(problems: [path: string, status: number][] = []) {
   const reported: string[] = [];
   const source = new KubernetesSource({
     client,
-    writes: configWrites(),
+    isOwnWrite: () => false,
     namespaces: [],
     className: defaultClass,
     labelSelector: '',

@@ -5,7 +5,6 @@ import { KubernetesSource } from '../../control-plane/source/kubernetes-source.t
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
-import { configWrites } from '../support/config-object-builder.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import {
   describeWithBareApiServer,
@@ -33,7 +32,7 @@ function startSource(
   const source = new KubernetesSource({
     ...recordedTelemetry(reportTo(reported)),
     client,
-    writes: configWrites(),
+    isOwnWrite: () => false,
     namespaces,
     className,
     labelSelector,

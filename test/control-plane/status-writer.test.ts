@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import {
   type Condition,
@@ -66,7 +65,7 @@ function writerOf(
     client: clientOf(api, { user }),
     addressOf,
     clock: systemClock,
-    isSame: isDeepStrictEqual,
+    record: () => {},
     timeoutMs,
   });
 }

@@ -1,7 +1,12 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
-import { WriteLedger } from '../../control-plane/model/write-ledger.ts';
+import {
+  type StatusWrite,
+  type WriteEnd,
+  WriteLedger,
+  type WriteObservation,
+} from '../../control-plane/model/write-ledger.ts';
 import { sameStatus } from '../../control-plane/reconcile/conditions.ts';
-import { type Clock, systemClock } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/clock.ts';
 
 /** A RateLimitConfig of its first generation with one rule, `key`, for the domain `shop`; other traits as given. */
 export function configObject(traits: Partial<ConfigObject> & { name: string }): ConfigObject {
@@ -17,9 +22,33 @@ export function configObject(traits: Partial<ConfigObject> & { name: string }): 
   };
 }
 
-/** Of writes of their statuses. */
-export function configWrites(clock: Clock = systemClock): WriteLedger<ConfigObject> {
-  return new WriteLedger({ clock, isSame: sameStatus });
+/** Writes of statuses, with the newest ledger of them. */
+export class ConfigWrites {
+  readonly #clock: Clock;
+  ledger = WriteLedger.empty<ConfigObject>(sameStatus);
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Sends a write. Call the returned function with its outcome. */
+  begin({ object, status }: StatusWrite<ConfigObject>): (end: WriteEnd) => void {
+    const write = { object, status };
+    this.ledger = this.ledger.begun(write);
+    return (end) => {
+      this.ledger = this.ledger.ended(write, end, this.#clock.nowMs());
+    };
+  }
+
+  look(shown: ConfigObject): { known: ConfigObject; found?: WriteObservation<ConfigObject> } {
+    const { writes, ...seen } = this.ledger.look(shown, this.#clock.nowMs());
+    this.ledger = writes;
+    return seen;
+  }
+
+  mayWrite(known: ConfigObject): boolean {
+    return this.ledger.mayWrite(known, this.#clock.nowMs());
+  }
 }
 
 export interface SpecTraits {
