@@ -433,6 +433,22 @@ describe('readRuleFiles, errors', () => {
     ]);
   });
 
+  it.each([
+    ['after the other file', ['domain: d\n', 'domain: d\ndescriptors: [\n'], ['b.yaml:2:14', 'b.yaml:1:9']],
+    ['before the other file', ['domain: d # x\n\tx\n', 'domain: d\n'], ['a.yaml:2:1', 'b.yaml:1:9']],
+    ['with its rules before its domain', [`descriptors: []\ndomain: "d"\nx: "\n`, 'domain: d\n'], ['a.yaml:3:4', 'b.yaml:1:9']],
+    ['with another domain', ['domain: e\nx: "\n', 'domain: d\n'], ['a.yaml:2:4']],
+    ['with an error before its domain', ['x: "\ndomain: d\n', 'domain: d\n'], ['a.yaml:1:4']],
+    ['with an error in its domain', ['domain: d: d\n', 'domain: d\n'], ['a.yaml:1:10']],
+    ['with two domains', ['domain: d\ndomain: e\nx: "\n', 'domain: d\n'], ['a.yaml:3:4']],
+    ['with a map as domain', ['domain: {a: b}\nx: "\n', 'domain: d\n'], ['a.yaml:2:4']],
+  ])('compares the domain of a file that is not YAML: %s', (_, texts, places) => {
+    const files = texts.map((text, index) => ({ name: `${'ab'[index]}.yaml`, text }));
+    const { errors, located } = readRuleFiles(files, { mergeDomains: false });
+    expect(errors.map(({ source, line, column }) => `${source}:${line}:${column}`)).toEqual(places);
+    expect(located).toHaveLength(1);
+  });
+
   const consequences: [what: string, text: string, only: string][] = [
     ['a missing key', `${head}- kye: k\n`, "f.yaml:3:3: config error, unknown key 'kye'"],
     ['a missing domain', 'domian: d\n', "f.yaml:1:1: config error, unknown key 'domian'"],

@@ -40,6 +40,8 @@ interface RuleFile {
 interface DecodedFile {
   /** Undefined if the file cannot be read at all. If it has errors, the parts that could be read. */
   source: RuleSource | undefined;
+  /** The domain, without rules, of a file with a syntax error. Undefined if it is unknown, or if there is a `source`. */
+  domainOnly?: RuleSource | undefined;
   errors: RuleError[];
   warnings: RuleError[];
   /** Later problems that result from these errors. */
@@ -54,7 +56,7 @@ export function decodeRuleFile({ name, text: content }: RuleFile): DecodedFile {
   if (typeof text !== 'string')
     return undecodable(name, text, typeof content === 'string' ? content : new TextDecoder().decode(content));
   const tape = parseYaml(text);
-  if (!(tape instanceof YamlTape)) return undecodable(name, tape, text);
+  if (!(tape instanceof YamlTape)) return { ...undecodable(name, tape, text), ...readDomain(name, text) };
   const walk = new DocumentWalk(tape);
   const document = readRuleDocument(walk);
   const { problems, warnings } = walk.log;
@@ -82,6 +84,24 @@ function undecodable(source: string, problem: SyntaxProblem, content: string): D
     followUps: new FollowUps([]),
     placeOf: () => ({ line, column }),
   };
+}
+
+/**
+ * Reads the domain of a text that has a syntax error after it: the text up to the entry after `domain`. Returns nothing if the error is
+ * earlier, or if `domain` is repeated, because its value is then unknown.
+ */
+function readDomain(name: string, text: string): Pick<DecodedFile, 'domainOnly' | 'placeOf'> | undefined {
+  const [key, repeated] = text.matchAll(/^["']?domain["']?[ \t]*:/gm);
+  if (key === undefined || repeated !== undefined) return undefined;
+  const nextEntry = /[\r\n](?=[^\s#])/g;
+  nextEntry.lastIndex = key.index;
+  const head = text.slice(0, nextEntry.exec(text)?.index);
+  const tape = parseYaml(head);
+  if (!(tape instanceof YamlTape)) return undefined;
+  const walk = new DocumentWalk(tape);
+  const domain = readRuleDocument(walk)?.domain ?? '';
+  if (domain === '' || walk.log.problems.length > 0) return undefined;
+  return { domainOnly: { name, domain, descriptors: [] }, placeOf: pathPlacer(head) };
 }
 
 /** Reports the documents after the first. Limiters, including the Go service, read the first document of a file and skip the others. */
@@ -157,7 +177,8 @@ export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOp
     if (result.errors.length > 0) rejectedFiles.add(file.name);
     for (const error of result.errors) errors.add(error);
     for (const warning of result.warnings) warnings.add(warning);
-    if (result.source !== undefined) bySource.set(result.source, result);
+    const source = result.source ?? result.domainOnly;
+    if (source !== undefined) bySource.set(source, result);
   }
   const sources = [...bySource.keys()];
   checkSources(sources, options, (problem) => {
@@ -177,7 +198,9 @@ export function readRuleFiles(files: readonly RuleFile[], options: SourceCheckOp
   });
   return {
     sources: errors.count === 0 ? sources : [],
-    located: [...bySource].map(([source, { placeOf }]) => ({ source, file: source.name, placeOf })),
+    located: [...bySource].flatMap(([source, { domainOnly, placeOf }]) =>
+      source === domainOnly ? [] : [{ source, file: source.name, placeOf }],
+    ),
     rejectedFiles,
     errors: errors.errors,
     errorCount: errors.count,
