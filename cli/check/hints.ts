@@ -3,6 +3,7 @@ import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.
 import { apiVersion, kind } from '../../rules/language/kinds.ts';
 import { FieldPlace, fieldName, fields, manifestWords } from '../../rules/language/tables.ts';
 import { maxRequests } from '../../rules/model.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 
@@ -135,6 +136,9 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
     return `write ${field}: ${inQuotes}, without quotes`;
   if (wanted === 'a whole number') return `write a whole number from 0 to ${maxRequests}`;
   if (wanted === 'true or false') return 'write true or false, without quotes';
+  if (field === '@type') return `write "@type": "${rateLimitConfigTypeUrl}"`;
+  // Resources are JSON.
+  if (path[0] === 'resources' || path[0] === 'descriptors') return undefined;
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
   if (field === 'rateLimit' && found === 'a list')
     return 'write one limit without a dash; write several in rateLimits';
@@ -184,6 +188,8 @@ function plainHint(
   const last = path.at(-1);
   // Errors of manifests begin with their path.
   const words = text.replace(/^spec\S*: /, '');
+  const [, ofResource] = /: unknown field; (.*)$/.exec(text) ?? [];
+  if (ofResource !== undefined) return ofResource;
   if (code === 'unknown-key' && path.length === 1 && / unknown field/.test(text))
     return objectHint(String(last));
   if (code === 'unknown-key' && typeof last === 'string') return unknownHint(last, path.slice(0, -1), source);

@@ -2,16 +2,27 @@
  * Resources as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and their debugging
  * tools print, or one resource with its `@type`.
  */
-import { type JsonValue as AnyJson, create, fromJson, toJson } from '@bufbuild/protobuf';
+import {
+  type JsonValue as AnyJson,
+  create,
+  type DescField,
+  type DescMessage,
+  fromJson,
+  ScalarType,
+  toJson,
+} from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { isObject, type RuleSource } from '../../rules/model.ts';
+import { valueInWords } from '../../rules/reader/manifest-reader.ts';
 import { fromMessage, rateLimitConfigTypeUrl, toMessage } from '../../rules/reader/resource.ts';
-import type { FieldProblem } from '../../rules/rule-error.ts';
+import { type FieldProblem, similarName } from '../../rules/rule-error.ts';
 
-/** One resource of a text, or why it is not a resource. `path` leads to it from the root of the text. */
-export type JsonResource = { path: (string | number)[] } & (
+type Path = (string | number)[];
+
+/** One resource of a text with its path from the root of the text, or why it cannot be read. The paths of problems are below its path. */
+export type JsonResource = { path: Path } & (
   | { source: RuleSource; problems: FieldProblem[] }
-  | { problem: string }
+  | { unreadable: FieldProblem[] }
   | { otherType: string }
 );
 
@@ -26,23 +37,87 @@ export function resourcesToJson(sources: readonly RuleSource[]): AnyJson {
 
 /** The resources of a parsed text. It does not check the meaning of the rules. */
 export function resourcesFromJson(value: unknown): JsonResource[] {
-  if (!isObject(value)) return [{ path: [], problem: 'must be a resource or a discovery response' }];
+  if (!isObject(value)) return [unreadable([], 'must be a resource or a discovery response')];
   if ('@type' in value) return [resourceFromJson(value, [])];
   const { resources } = value;
-  if (!Array.isArray(resources)) return [{ path: ['resources'], problem: 'must be a list' }];
+  if (!Array.isArray(resources)) return [unreadable([], 'must be a list', 'resources')];
   return resources.map((resource, index) => resourceFromJson(resource, ['resources', index]));
 }
 
-function resourceFromJson(value: unknown, path: (string | number)[]): JsonResource {
-  if (!isObject(value)) return { path, problem: 'must be an object' };
+function unreadable(path: Path, text: string, ...below: Path): JsonResource {
+  return { path, unreadable: [{ code: 'wrong-type', path: below, text }] };
+}
+
+function resourceFromJson(value: unknown, path: Path): JsonResource {
+  if (!isObject(value)) return unreadable(path, 'must be an object');
   const { '@type': type, ...fields } = value;
-  if (typeof type !== 'string') return { path: [...path, '@type'], problem: 'is required' };
+  if (typeof type !== 'string') return unreadable(path, 'is required', '@type');
   if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
+  if (rejection(RateLimitConfigSchema, fields) !== undefined)
+    return { path, unreadable: messageProblems(RateLimitConfigSchema, fields, []) };
+  const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as AnyJson));
+  const problems: FieldProblem[] = [];
+  return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
+}
+
+/** Returns why a value is not a message, in the words of the library, which stops at the first problem and names no place. */
+function rejection(schema: DescMessage, value: unknown): string | undefined {
   try {
-    const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as AnyJson));
-    const problems: FieldProblem[] = [];
-    return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
+    fromJson(schema, value as AnyJson);
+    return undefined;
   } catch (error) {
-    return { path, problem: error instanceof Error ? error.message : String(error) };
+    return (error as Error).message.replace(/^cannot decode .*? from JSON:? /, '');
   }
+}
+
+/** Finds the parts of a value that are not as the message requires. */
+function messageProblems(schema: DescMessage, value: unknown, path: Path): FieldProblem[] {
+  const reason = rejection(schema, value);
+  if (reason === undefined) return [];
+  if (!isObject(value)) return [wrongType(path, 'an object', value)];
+  const whole: FieldProblem = { code: 'wrong-type', path, text: reason };
+  // Messages of this package, such as Struct, have a JSON form of their own.
+  if (schema.typeName.startsWith('google.protobuf.')) return [whole];
+  const problems = Object.entries(value).flatMap(([key, one]) => {
+    const field = schema.fields.find(({ name, jsonName }) => key === name || key === jsonName);
+    return field === undefined
+      ? [unknownField(schema, key, [...path, key])]
+      : fieldProblems(field, one, [...path, key]);
+  });
+  return problems.length > 0 ? problems : [whole];
+}
+
+function fieldProblems(field: DescField, value: unknown, path: Path): FieldProblem[] {
+  if (value === null) return [];
+  if (field.fieldKind === 'message') return messageProblems(field.message, value, path);
+  if (field.fieldKind !== 'list') return scalarProblems(field, value, value, path);
+  if (!Array.isArray(value)) return [wrongType(path, 'a list', value)];
+  return value.flatMap((one, index) =>
+    field.listKind === 'message'
+      ? messageProblems(field.message, one, [...path, index])
+      : scalarProblems(field, [one], one, [...path, index]),
+  );
+}
+
+/** `part` is the value itself, or the element if `value` is a list of one. */
+function scalarProblems(field: DescField, value: unknown, part: unknown, path: Path): FieldProblem[] {
+  if (rejection(field.parent, { [field.jsonName]: value }) === undefined) return [];
+  return [wrongType(path, scalarWords(field), part)];
+}
+
+function scalarWords({ enum: values, scalar }: DescField): string {
+  if (values !== undefined) return values.values.map(({ name }) => name).join(', ');
+  if (scalar === ScalarType.STRING) return 'a string';
+  return scalar === ScalarType.BOOL ? 'true or false' : 'a whole number';
+}
+
+function wrongType(path: Path, wanted: string, found: unknown): FieldProblem {
+  return { code: 'wrong-type', path, text: `must be ${wanted}, found ${valueInWords(found)}` };
+}
+
+function unknownField({ fields }: DescMessage, key: string, path: Path): FieldProblem {
+  const known = fields.map(({ jsonName }) => jsonName);
+  const meant = similarName(key, known);
+  const hint = meant === undefined ? `known here: ${known.join(', ')}` : `did you mean ${meant}?`;
+  return { code: 'unknown-key', path, text: `unknown field; ${hint}` };
 }

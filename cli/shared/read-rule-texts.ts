@@ -11,7 +11,7 @@ import {
 } from '../../rules/reader/read-manifests.ts';
 import { looksLikeOverrides, readOverride, readOverrideFile } from '../../rules/reader/read-override.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
-import { formatManifestError, type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
+import { type FieldProblem, formatManifestError, type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
@@ -213,7 +213,7 @@ class TextsReader {
   }
 
   /** Reports an error of an object, with its path at the start. */
-  #reject(file: string, error: Pick<RuleError, 'code' | 'path' | 'text'>, placeOf: PlaceOf): void {
+  #reject(file: string, error: FieldProblem, placeOf: PlaceOf): void {
     const { code, path } = error;
     this.errors.add({ code, source: file, text: formatManifestError(error), path, ...placeOf(path) });
   }
@@ -232,24 +232,23 @@ class TextsReader {
     const placeOf = valuePlacer(document.tape);
     for (const resource of resourcesFromJson(document.value)) {
       const { path } = resource;
-      const placeIn: PlaceOf = (below) => placeOf([...path, ...below.map(fieldName)]);
-      const before = this.errors.count;
-      const reject = ({
-        code,
-        text: problem,
-        path: below,
-      }: Pick<RuleError, 'code' | 'path' | 'text'>): void => {
-        this.errors.add({ code, source: file, text: problem, path: [...path, ...below], ...placeIn(below) });
-        this.unreviewed.add(file);
-      };
       if ('otherType' in resource) {
         this.skipped.push({ file, type: resource.otherType, line: placeOf(path).line });
         continue;
       }
-      if ('problem' in resource) {
-        reject({ code: 'wrong-type', text: resource.problem, path: [] });
+      if ('unreadable' in resource) {
+        // These paths lead to fields as the text spells them.
+        for (const problem of resource.unreadable)
+          this.#reject(file, { ...problem, path: [...path, ...problem.path] }, placeOf);
+        this.unreviewed.add(file);
         continue;
       }
+      const placeIn: PlaceOf = (below) => placeOf([...path, ...below.map(fieldName)]);
+      const before = this.errors.count;
+      const reject = ({ code, text: words, path: below }: FieldProblem): void => {
+        this.errors.add({ code, source: file, text: words, path: [...path, ...below], ...placeIn(below) });
+        this.unreviewed.add(file);
+      };
       const { source, problems } = resource;
       problems.forEach(reject);
       checkSources([source], { mergeDomains: false, support: this.#options.support }, reject);

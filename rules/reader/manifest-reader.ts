@@ -211,7 +211,7 @@ export class ManifestReader extends RuleReader<unknown> {
   }
 
   #rejectType(wanted: string, found: unknown): undefined {
-    this.#reject(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
+    this.#reject(found === undefined ? 'is required' : `must be ${wanted}, found ${valueInWords(found)}`);
   }
 
   #reject(text: string, ...below: string[]): undefined {
@@ -223,7 +223,8 @@ function isNumberOrText(value: unknown): value is number | string {
   return typeof value === 'string' || (typeof value === 'number' && Number.isFinite(value));
 }
 
-function kindOf(value: unknown): string {
+/** Describes a value of the wrong type. */
+export function valueInWords(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'string')
