@@ -3,8 +3,8 @@ const token = process.env.WEIR_TOKEN;
 const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) };
 
 /**
- * Asks Weir before a request goes on. `describe` returns the descriptors to count, or a promise of them; none: the request
- * goes on. `onError` is 'allow' or 'deny': what happens to the request if Weir cannot decide.
+ * Middleware that asks Weir before Express handles a request. `describe` returns the descriptors to count, or a promise of them. Without
+ * descriptors, the request passes. `onError`, 'allow' or 'deny', applies if Weir cannot decide.
  */
 export function limit(domain, describe, { onError = 'allow' } = {}) {
   if (!['allow', 'deny'].includes(onError))
@@ -16,14 +16,14 @@ export function limit(domain, describe, { onError = 'allow' } = {}) {
     for (const [name, value] of answer?.headers ?? []) {
       if (name.startsWith('ratelimit') || name === 'retry-after') response.setHeader(name, value);
     }
-    if (answer?.refused) response.status(429).json({ error: 'too many requests' });
+    if (answer?.isDenied) response.status(429).json({ error: 'too many requests' });
     else if (answer === undefined && onError === 'deny')
       response.status(503).json({ error: 'try again later' });
     else next();
   };
 }
 
-/** Weir takes strings only. A client that sends a number, a list or nothing must not pass for that. */
+/** Converts values to strings, the only values that Weir accepts. A client cannot pass by sending another type. */
 function texts(entry) {
   const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
   return Object.fromEntries(Object.entries(entry).map(([key, value]) => [key, text(value)]));
@@ -37,10 +37,10 @@ async function check(question) {
     const answer = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(250) });
     const text = await answer.text();
     if (answer.status === 200 || answer.status === 429)
-      return { refused: answer.status === 429, headers: answer.headers };
+      return { isDenied: answer.status === 429, headers: answer.headers };
     console.error(`Weir answers ${answer.status}: ${text}`);
-    // The content of a request can cause these two, so they reject it regardless of onError.
-    if (answer.status === 400 || answer.status === 413) return { refused: true };
+    // The content of a request can cause these two, so the request is denied regardless of onError.
+    if (answer.status === 400 || answer.status === 413) return { isDenied: true };
   } catch (error) {
     console.error(`Weir does not answer: ${error.message}`);
   }

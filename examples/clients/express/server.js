@@ -3,7 +3,7 @@ import { limit } from './limit.js';
 
 const app = express();
 const visit = limit('shop', (request) => [[{ remote_address: request.ip }]]);
-// By account and by address. While Weir is unavailable, passwords cannot be tried.
+// Counts the account and the address. While Weir is unavailable, no client can try passwords.
 const login = limit(
   'login-throttling',
   async (request) => [
@@ -15,7 +15,7 @@ const login = limit(
 app.get('/', visit, (_request, response) => response.send('hello\n'));
 app.post('/login', express.json({ limit: '4mb' }), login, (_request, response) => response.send('welcome\n'));
 
-/** Where names of an account are spelled in several ways, look for it here: each way would have a limit of its own. */
+/** Returns the account of a user name. If names of one account differ, look it up here, or each name has its own limit. */
 async function accountOf(user) {
   return user;
 }

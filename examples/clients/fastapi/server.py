@@ -10,7 +10,7 @@ def visit(request):
 
 
 async def login(request):
-    """By account and by address. The handler can read the body again."""
+    """Counts the account and the address. The handler can read the body again."""
     if (request.method, request.url.path) != ("POST", "/login"):
         return []
     try:
@@ -22,7 +22,7 @@ async def login(request):
 
 app = FastAPI()
 app.add_middleware(Limit, domain="shop", describe=visit)
-# While Weir is unavailable, passwords cannot be tried.
+# While Weir is unavailable, no client can try passwords.
 app.add_middleware(Limit, domain="login-throttling", describe=login, on_error="deny")
 
 

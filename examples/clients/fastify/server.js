@@ -3,7 +3,7 @@ import { limit } from './limit.js';
 
 const app = fastify({ bodyLimit: 4 * 1024 * 1024 });
 const visit = limit('shop', (request) => [[{ remote_address: request.ip }]]);
-// While Weir is unavailable, passwords cannot be tried.
+// While Weir is unavailable, no client can try passwords.
 const login = limit(
   'login-throttling',
   (request) => [[{ login_name: request.body?.user }], [{ page: 'login' }, { remote_address: request.ip }]],

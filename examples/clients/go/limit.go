@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// OnError is what happens to a request if Weir cannot decide.
+// OnError says what happens to a request if Weir cannot decide.
 type OnError bool
 
 const (
@@ -20,13 +20,13 @@ const (
 	Deny  OnError = false
 )
 
-// Descriptors are what is counted.
+// Descriptors are the descriptors to count.
 type Descriptors = [][]map[string]any
 
 // One client for all requests: it keeps connections alive.
 var client = &http.Client{Timeout: 250 * time.Millisecond, Transport: &http.Transport{MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute}}
 
-// Limit asks Weir before a request goes on.
+// Limit asks Weir before next handles a request.
 func Limit(domain string, describe func(*http.Request) Descriptors, onError OnError, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, headers := check(domain, describe(r))
@@ -36,7 +36,7 @@ func Limit(domain string, describe func(*http.Request) Descriptors, onError OnEr
 			}
 		}
 		switch {
-		// The content of a request can cause 400 and 413, so these reject it regardless of onError.
+		// The content of a request can cause 400 and 413, so the request is denied regardless of onError.
 		case status == 429 || status == 400 || status == 413:
 			http.Error(w, "too many requests", 429)
 		case status != 200 && onError == Deny:
@@ -47,7 +47,7 @@ func Limit(domain string, describe func(*http.Request) Descriptors, onError OnEr
 	})
 }
 
-// check returns the status of Weir's answer; 0 if there is none.
+// check returns the status and the headers of Weir's answer. The status is 0 without an answer.
 func check(domain string, descriptors Descriptors) (int, http.Header) {
 	for _, entries := range descriptors {
 		for _, entry := range entries {
@@ -74,7 +74,7 @@ func check(domain string, descriptors Descriptors) (int, http.Header) {
 	return answer.StatusCode, answer.Header
 }
 
-// text is for Weir, which takes strings only. A client that sends a number, a list or nothing must not pass for that.
+// text converts a value to a string, the only type that Weir accepts. A client cannot pass by sending another type.
 func text(value any) string {
 	if text, ok := value.(string); ok {
 		return text

@@ -17,7 +17,7 @@ func main() {
 		return Descriptors{{{"login_name": body.User}}, {{"page": "login"}, {"remote_address": address(r)}}}
 	}
 	http.Handle("GET /{$}", Limit("shop", visit, Allow, says("hello")))
-	// While Weir is unavailable, passwords cannot be tried.
+	// While Weir is unavailable, no client can try passwords.
 	http.Handle("POST /login", Limit("login-throttling", login, Deny, says("welcome")))
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
 	if err != nil {

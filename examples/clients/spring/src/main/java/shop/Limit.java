@@ -12,7 +12,7 @@ import java.util.*;
 import java.util.function.Function;
 import org.springframework.web.filter.OncePerRequestFilter;
 
-/** Asks Weir before a request goes on. */
+/** Asks Weir before the application handles a request. */
 class Limit extends OncePerRequestFilter {
   /** What happens to a request if Weir cannot decide. */
   enum OnError { ALLOW, DENY }
@@ -43,21 +43,21 @@ class Limit extends OncePerRequestFilter {
     try {
       var answer = client.send(ask.build(), BodyHandlers.ofString());
       status = answer.statusCode();
-      boolean refused = status == 429;
-      if (!refused && status != 200) logger.error("Weir answers " + status + ": " + answer.body());
+      boolean isOverLimit = status == 429;
+      if (!isOverLimit && status != 200) logger.error("Weir answers " + status + ": " + answer.body());
       answer.headers().map().forEach((name, values) -> {
-        if (name.startsWith("ratelimit") || name.equals("retry-after") && refused) response.setHeader(name, values.get(0));
+        if (name.startsWith("ratelimit") || name.equals("retry-after") && isOverLimit) response.setHeader(name, values.get(0));
       });
     } catch (IOException | InterruptedException error) {
       logger.error("Weir does not answer: " + error);
     }
-    // The content of a request can cause 400 and 413, so these reject it regardless of onError.
+    // The content of a request can cause 400 and 413, so the request is denied regardless of onError.
     if (status == 429 || status == 400 || status == 413) response.sendError(429, "too many requests");
     else if (status != 200 && onError == OnError.DENY) response.sendError(503, "try again later");
     else chain.doFilter(request, response);
   }
 
-  /** Weir takes strings only. A client that sends a number, a list or nothing must not pass for that. */
+  /** Converts values to strings, the only values that Weir accepts. A client cannot pass by sending another type. */
   private static Map<String, String> texts(Map<String, ?> entry) {
     var texts = new LinkedHashMap<String, String>();
     entry.forEach((key, value) -> texts.put(key, value instanceof String text ? text : json.valueToTree(value).toString()));

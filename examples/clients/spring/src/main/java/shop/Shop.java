@@ -22,7 +22,7 @@ class Shop {
 
   @Bean
   FilterRegistrationBean<Limit> logins() {
-    // While Weir is unavailable, passwords cannot be tried.
+    // While Weir is unavailable, no client can try passwords.
     return limit("logins", "/login", new Limit("login-throttling", request -> List.of(
         List.of(Collections.singletonMap("login_name", request.getParameter("user"))),
         List.of(Map.of("page", "login"), address(request))), Limit.OnError.DENY));
