@@ -25,21 +25,21 @@ const windowMicros = 60_000_000;
 /** A time in the middle of a minute. */
 const startMicros = 29_000_000 * windowMicros + 23_000_000;
 
-/** Attackers begin one after the other, so that they do so all over a window. */
+/** Attackers begin one after the other, at different moments of a window. */
 const attackersApartMicros = 17_300_000;
 
 interface Traffic {
   title: string;
   sources: number;
-  /** The value for all of these together. */
+  /** The rate of all sources together. */
   perMinute: number;
   limit: number;
-  /** Sources beside them, each of which sends so many times the limit. */
+  /** Additional sources that each send this multiple of the limit (`attack`). */
   attackers: number;
   attack: number;
-  /** Requests that a source sends at once, on average; 1 is a Poisson process. */
+  /** The average number of requests that a source sends at once. 1 is a Poisson process. */
   burst: number;
-  /** What a rejected source does: it goes on as before, or is blocked for so many minutes, as by Cloudflare while it goes on. */
+  /** The number of minutes for which a source is blocked after a request over limit, as Cloudflare does it. 0: it is not blocked. */
   blockedMinutes: number;
 }
 
@@ -56,7 +56,7 @@ const attacked = { ...common, perMinute: 15_000, attackers: 3, blockedMinutes: N
 const traffics: Traffic[] = [
   {
     ...attacked,
-    title: 'sources well below the limit, and 3 at 20 times it; who is refused stays blocked',
+    title: 'sources well below the limit, and 3 at 20 times it; sources over limit stay blocked',
   },
   { ...attacked, title: 'the same, the 3 at 4 times the limit', attack: 4 },
   { ...attacked, title: 'the same, the 3 at twice the limit', attack: 2 },
@@ -65,7 +65,7 @@ const traffics: Traffic[] = [
     title: 'six sources above the limit, some near it; also when blocked',
     blockedMinutes: Number.POSITIVE_INFINITY,
   },
-  { ...common, title: 'the same; who is refused goes on' },
+  { ...common, title: 'the same; sources over limit continue' },
   { ...common, title: 'a third of all requests are too many', limit: 100 },
   { ...common, title: 'the same in bursts of 20', limit: 100, burst: 20 },
   {
@@ -77,7 +77,7 @@ const traffics: Traffic[] = [
   },
 ];
 
-/** Arrivals in order: all sources together are a Poisson process of bursts, each of one source. */
+/** Returns arrivals in order. All sources together are a Poisson process of bursts, and each burst has one source. */
 function* arrivals({ sources, perMinute, burst, limit, attackers, attack }: Traffic): Generator<Arrival> {
   const random = seededRandom(20_261_122);
   const sequence = zipfSequence({ count: sources, length: requests, random });
@@ -100,25 +100,25 @@ interface Arrival {
   atMicros: number;
 }
 
-/** One source, as the algorithm and as the log see it. */
+/** The state of one source, for the algorithm and for the log. */
 interface Source {
   held: CounterState | undefined;
-  /** Of the held count: a fixed window has a counter each. */
+  /** The window of `held`, because a fixed window has a counter for each window. */
   window: number;
   blockedUntilMicros: number;
-  /** The times at which hits passed by the algorithm. */
+  /** The times of the hits that the algorithm allowed. */
   passed: number[];
   logged: number[];
   logBlockedUntilMicros: number;
 }
 
 interface Outcome {
-  /** Decisions that differ from the log's. */
+  /** The number of decisions that differ from the log's decision. */
   passedInstead: number;
   overLimitInstead: number;
   passed: number;
   logged: number;
-  /** The most that passed in one window's length, of the limit. */
+  /** The maximum number of hits that passed within one window, as a multiple of the limit. */
   worst: number;
 }
 
@@ -151,7 +151,7 @@ function run(traffic: Traffic, bound: AlgorithmBound): Outcome {
   return outcome;
 }
 
-/** Counts the times within the last window. Earlier ones are dropped. */
+/** Counts the times within the last window, and removes earlier ones. */
 function inWindow(times: number[], atMicros: number): number {
   while (times.length > 0 && (times[0] as number) <= atMicros - windowMicros) times.shift();
   return times.length;

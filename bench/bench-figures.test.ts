@@ -38,7 +38,7 @@ describe('figures of a benchmark', () => {
 
   it("are medians of all runs, with the median of each run's own ratios to echo, floor and the one beside", () => {
     const load = callByCallLoads[1];
-    // A machine that is slower from run to run: the ratio of the medians would be 15 / 20.
+    // The machine becomes slower from run to run, so the ratio of the medians would be 15 / 20.
     const runs = [
       [10, 5],
       [20, 15],

@@ -1,10 +1,10 @@
-/** Figures of several runs, made into medians, ratios to the yardsticks, a table, and a comparison with earlier ratios. */
+/** Turns the figures of several runs into medians, ratios to the yardsticks and a table, and compares them with earlier ratios. */
 import { floorOf, type TargetName, targetTitles } from './bench-targets.ts';
 
 export interface Figures {
   target: TargetName;
   load: string;
-  /** A number from 0. */
+  /** The number of the run, from 0. */
   run: number;
   perSecond: number;
   cpuUs: number;
@@ -12,27 +12,27 @@ export interface Figures {
   p99Ms: number;
   p999Ms: number;
   failed: number;
-  /** The share of calls that came alone in their turn of the event loop; the floors count it. */
+  /** The fraction of calls that arrived alone in their turn of the event loop. Only floors count it. */
   alone: number | undefined;
-  /** Scripts that Redis ran, a call. */
+  /** The number of scripts that Redis ran for each call. */
   scripts: number;
-  /** The share of calls that a lease answered. */
+  /** The fraction of calls that a lease answered. */
   leased: number;
 }
 
 export interface MedianFigures extends Omit<Figures, 'run'> {
   /**
-   * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the
-   * same run: the median of all runs. Undefined where that was not measured.
+   * CPU time per answer as a ratio to the echo, to the floor, and to the same limiter of another checkout, under the same load in the
+   * same run. Each is the median of all runs. Undefined if it was not measured.
    */
   toEcho: number | undefined;
   toFloor: number | undefined;
   toBeside: number | undefined;
-  /** The median answer's time against the floor's. */
+  /** The ratio of the median latency to the median latency of the floor. */
   p50ToFloor: number | undefined;
 }
 
-/** CPU an answer, as ratios to a yardstick's: load, target, yardstick. */
+/** CPU time per answer as a ratio to a yardstick, by load, target and yardstick. */
 export type Ratios = Record<string, Partial<Record<TargetName, Partial<Record<'echo' | 'floor', number>>>>>;
 
 /** The largest allowed excess over a committed ratio. */
@@ -46,7 +46,7 @@ export function median(values: readonly number[]): number {
     : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
-/** One for each load and target, in the order in which they first come; `failed` is the sum. */
+/** Returns one element for each load and target, in the order of their first run. `failed` is the sum of all runs. */
 export function mediansOf(runs: readonly Figures[]): MedianFigures[] {
   return [...Map.groupBy(runs, ({ load, target }) => `${load}\n${target}`).values()].map((same) => {
     const of = (pick: (figures: Figures) => number): number => median(same.map(pick));
@@ -80,10 +80,10 @@ export function mediansOf(runs: readonly Figures[]): MedianFigures[] {
   });
 }
 
-/** The load whose other rules are held against its usual one; their loads begin with this name. */
+/** The load under which other rules are compared with a fixed window. The names of their loads begin with this name. */
 export const fixedWindowLoad = '8 connections x 50 streams';
 
-/** Loads of which each call is a write of its own, as proxies send them. */
+/** Loads that write each call separately, as proxies do. */
 export const callByCallLoads = [
   `${fixedWindowLoad}, one write a call`,
   '4 connections x 1 stream',
@@ -91,14 +91,14 @@ export const callByCallLoads = [
   '5,000/s, 8 at once',
 ] as const;
 
-/** The largest allowed factor of a limiter's CPU and median answer time to those of its floor. */
+/** The largest allowed ratios of a limiter's CPU time and median latency to those of its floor. */
 const maxToFloor = [
   { target: 'memory', what: 'CPU', max: 1.4, of: ({ toFloor }: MedianFigures) => toFloor },
   { target: 'redis', what: 'CPU', max: 1.5, of: ({ toFloor }: MedianFigures) => toFloor },
   { target: 'redis', what: 'p50', max: 1.3, of: ({ p50ToFloor }: MedianFigures) => p50ToFloor },
 ] as const;
 
-/** A line for each that was measured. */
+/** Returns a line for each ratio that was measured. */
 export function floorLines(rows: readonly MedianFigures[]): string[] {
   return maxToFloor.flatMap(({ target, what, max, of }) => {
     const measured = callByCallLoads.flatMap((load) => {
@@ -110,10 +110,10 @@ export function floorLines(rows: readonly MedianFigures[]): string[] {
   });
 }
 
-/** The largest allowed factor of the CPU of other limits to that of a fixed window. */
+/** The largest allowed ratios of the CPU time of other limits to the CPU time of a fixed window. */
 const maxToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
 
-/** Those that take more, in words. */
+/** Describes the limits that exceed these ratios. */
 export function costlyLimits(toFixedWindow: Record<string, number>): string[] {
   return Object.entries(toFixedWindow).flatMap(([what, ratio]) => {
     const max = Object.entries(maxToFixedWindow).find(([limits]) => what.endsWith(limits))?.[1];
@@ -122,7 +122,7 @@ export function costlyLimits(toFixedWindow: Record<string, number>): string[] {
   });
 }
 
-/** CPU an answer under other limits against that of a fixed window, in the same run; medians. */
+/** Returns the median ratio of the CPU time per answer under other limits to that under a fixed window in the same run. */
 export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, number> {
   const others = runs.filter(({ load }) =>
     Object.keys(maxToFixedWindow).some((limits) => load === `${fixedWindowLoad}, ${limits}`),
@@ -170,8 +170,8 @@ export function tableOf(rows: readonly MedianFigures[]): string {
 }
 
 /**
- * Those of the limiter, of this checkout. Where a floor gathers what comes together its cost is that of the gathering
- * alone, so it is a yardstick only where each call is a write of its own.
+ * Returns the ratios of this checkout's limiter. A floor that handles several calls in one write has little CPU time per call, so a floor
+ * is a yardstick only for loads that write each call separately.
  */
 export function ratiosOf(rows: readonly MedianFigures[]): Ratios {
   const ratios: Ratios = {};
@@ -189,7 +189,7 @@ function isCallByCall(load: string): boolean {
   return callByCallLoads.some((name) => name === load);
 }
 
-/** Returns a sentence for each figure that is too much worse than recorded, or was not measured. */
+/** Returns a sentence for each ratio that is too far above the committed ratio, or that was not measured. */
 export function regressions(now: Ratios, committed: Ratios): string[] {
   const problems: string[] = [];
   for (const [load, targets] of Object.entries(committed)) {
@@ -212,7 +212,7 @@ export function regressions(now: Ratios, committed: Ratios): string[] {
 
 const [burstLoad, , aloneLoad] = callByCallLoads;
 
-/** What leases have to reach, beside memory and Redis of the same run: `least` or `most`. */
+/** The targets of leases, compared with memory and Redis in the same run. */
 const leasesReach: readonly {
   what: string;
   load: string;
@@ -236,7 +236,10 @@ const leasesReach: readonly {
   { what: "CPU to memory's", load: burstLoad, max: 1.3, of: ({ cpuUs }, memory) => cpuUs / memory.cpuUs },
 ];
 
-/** A line for each that was measured, medians of all runs, and whether it holds: ratios with the room of all others. */
+/**
+ * Returns a line for each target that was measured, with the median of all runs and whether it holds. Ratios may exceed their target by
+ * `allowedGrowth`.
+ */
 export function leaseLines(runs: readonly Figures[]): { line: string; holds: boolean }[] {
   return leasesReach.flatMap(({ what, load, min, max, of }) => {
     const values = runs.flatMap((leases) => {

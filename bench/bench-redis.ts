@@ -4,17 +4,17 @@ import { connect } from 'node:net';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
 
-/** A Redis for a measurement, on the given core where the system has `taskset`; undefined when there is no program. */
+/** Starts a Redis for a measurement, on the given core if the system has `taskset`. Returns undefined if there is no program. */
 export async function startRedisIfFound(core: number | undefined): Promise<RedisServer | undefined> {
   const found = findServer(redisProgram);
   if ('missing' in found) return undefined;
-  // Another checkout may leave what it likes: tests say what this one leaves.
+  // Another checkout may leave other keys. The tests check the keys of this checkout.
   const server = await startRedis({ path: found.path, lifetimes: { own: [''] } });
   if (core !== undefined) execFileSync('taskset', ['-apc', String(core), String(server.pid)]);
   return server;
 }
 
-/** How many scripts a Redis has run, by what it reports itself: as many as the limiters sent it commands that count. */
+/** Returns the number of scripts that a Redis has run, as it reports it. This is the number of counting commands that limiters sent. */
 export async function scriptsRun(port: number): Promise<number> {
   const socket = connect(port, '127.0.0.1').end('INFO commandstats\r\nQUIT\r\n');
   let text = '';

@@ -1,4 +1,4 @@
-/** What `npm run bench` measures: a limiter in memory, one with Redis, and the two yardsticks beside them, each a process. */
+/** The servers that `npm run bench` measures: a limiter with memory, a limiter with Redis, and two yardsticks. Each is a process. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { ChildProgram } from '../test/support/child-program.ts';
 import { startLimiter } from '../test/support/limiter-process.ts';
 
-/** What the limiter is compared with: the usual way to answer, and the least that any server on `node:net` takes. */
+/** The servers that the limiter is compared with: a typical gRPC server, and the minimum that any server on `node:net` needs. */
 export const yardsticks = {
   echo: './echo-server.ts',
   floor: './fixed-answer-server.ts',
@@ -21,7 +21,7 @@ export type TargetName =
   | 'callers'
   | 'redis'
   | 'leases'
-  /** The folder of another checkout. */
+  /** The limiter of another checkout. */
   | 'memory-beside'
   | 'redis-beside';
 
@@ -37,7 +37,7 @@ export const targetTitles: Record<TargetName, string> = {
   'redis-beside': 'weir beside, Redis',
 };
 
-/** Whose CPU is the least that one could take. */
+/** Returns the floor of a target: the server that uses the least possible CPU time for the same work. */
 export function floorOf(target: TargetName): Yardstick {
   return target.includes('redis') || target === 'leases' ? 'floor-redis' : 'floor';
 }
@@ -46,22 +46,22 @@ export interface Target {
   name: TargetName;
   pid: number;
   port: number;
-  /** A process of its own for limits other than a fixed window, lest their counters cost the usual row anything. */
+  /** True for a separate process for limits other than a fixed window, so that their counters do not affect the default figures. */
   forLimits?: boolean;
-  /** Of a floor: the share of calls that came alone in their turn of its event loop, while `load` runs. */
+  /** Only of a floor: returns the fraction of calls that arrived alone in their turn of its event loop while `load` ran. */
   aloneDuring?: (load: () => Promise<unknown>) => Promise<number>;
-  /** Of a limiter with leases: the calls that they answered so far. */
+  /** Only of a limiter with leases: returns the number of calls that leases have answered so far. */
   leasedCalls?: () => Promise<number>;
   stop(): Promise<unknown>;
 }
 
-/** The server's core and the one for everything else. */
+/** The core of the server, and the core of everything else. */
 export interface Cores {
   server: number;
   others: number;
 }
 
-/** Keeps this process on the last core; undefined where the system has one core, or no `taskset`. */
+/** Moves this process to the last core. Returns undefined if the system has only one core, or no `taskset`. */
 export function keepOffServerCore(): Cores | undefined {
   const cores = availableParallelism();
   if (cores < 2) return undefined;
@@ -73,7 +73,7 @@ export function keepOffServerCore(): Cores | undefined {
   }
 }
 
-/** A script of this folder in a process of its own, on the server's core. */
+/** Starts a script of this folder as a separate process on the server's core. */
 export function startScript(script: string, cores: Cores | undefined, env?: NodeJS.ProcessEnv): ChildProgram {
   const node = [process.execPath, fileURLToPath(new URL(script, import.meta.url))];
   const command = cores === undefined ? node : ['taskset', '-c', String(cores.server), ...node];
@@ -108,16 +108,16 @@ export async function startYardstick(
   return { ...target, aloneDuring };
 }
 
-/** Kept for Prometheus: on standard output each call would be a line. */
+/** The limiter exports statistics to Prometheus, because on standard output each call would be a line. */
 const statistics = { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' };
 
-/** Starts it with the rules in a folder. Without a Redis, it counts in memory. */
+/** Starts a limiter with the rules in a folder. Without a Redis, it counts in memory. */
 export async function startWeir(options: {
   rules: string;
   redisPort: number | undefined;
   cores: Cores | undefined;
   env?: Record<string, string>;
-  /** Another checkout, instead of this one. */
+  /** Another checkout to use instead of this one. */
   checkout?: string;
 }): Promise<Target & { debugPort: number }> {
   const { rules, redisPort, cores, checkout, env = {} } = options;
@@ -135,7 +135,7 @@ export async function startWeir(options: {
   return { name, pid: limiter.pid, port, debugPort, stop: () => limiter.stop() };
 }
 
-/** With `LEASES=on`. */
+/** Starts a limiter with `LEASES=on`. */
 export async function startLeasing(options: Parameters<typeof startWeir>[0]): Promise<Target> {
   const limiter = await startWeir({ ...options, env: { LEASES: 'on' } });
   const leasedCalls = async (): Promise<number> => {

@@ -1,4 +1,4 @@
-/** The other limiter of `npm run bench -- --beside`: a folder with a checkout, or a commit, which is checked out for the run. */
+/** Finds the other limiter of `npm run bench -- --beside`: a folder with a checkout, or a commit, which is checked out for the run. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, statSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * The folder of the checkout. A commit is unpacked into `folder`, which the caller deletes, and uses the installed packages of this
- * checkout. Throws where `beside` is neither a folder nor a commit.
+ * Returns the folder of the checkout. A commit is unpacked into `folder`, which the caller deletes, and uses the installed packages of
+ * this checkout. Throws if `beside` is neither a folder nor a commit.
  */
 export function besideCheckout(beside: string, folder: string): string {
   const given = resolve(beside);

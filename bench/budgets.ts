@@ -1,6 +1,6 @@
 /**
- * `npm run bench:budgets`: what a reserve and its settling cost a limiter with Redis, beside a plain decision: whole requests over
- * gRPC, sent as `npm run bench` sends them, in the same run. docs/performance.md says what is measured, and how.
+ * `npm run bench:budgets`: measures the cost of a reservation and its commit for a limiter with Redis, compared with a plain decision. It
+ * sends whole requests over gRPC as `npm run bench` does, in the same run. docs/performance.md describes the measurement.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ docs/performance.md describes what is measured.
 const maxTimes = 2.5;
 const warmUpMs = 300;
 const maxAttempts = 5;
-/** Until the code of the limiter is compiled for good, at the start. */
+/** Calls at the start, so that V8 has optimized the limiter's code. */
 const longWarmUpCalls = 15_000;
 const keyCount = 10_000;
 const estimate = 1_000;
@@ -68,27 +68,27 @@ const values = Array.from({ length: keyCount }, (_, i) => `10.${i >> 16}.${(i >>
 
 interface Row {
   title: string;
-  /** Calls that make one of it. */
+  /** The number of calls for one unit of the row. */
   calls: 1 | 2;
   client: ClientCalls;
   newTalk: () => Talk;
 }
 
-/** A call for each key with an id in it, to be replaced by one as long. */
+/** One call for each key. Each contains a placeholder, which is replaced by an ID of the same length. */
 interface WithId extends ClientCalls {
   idOffsets: readonly number[];
 }
 
-/** As long as those of `%STREAM_ID%`. */
+/** A placeholder that is as long as the value of `%STREAM_ID%`. */
 const noId = '00000000-0000-4000-8000-000000000000';
-/** The IDs are as long as those that a limiter makes. */
+/** A placeholder that is as long as the IDs that a limiter creates. */
 const noOwnId = `w1.${'0'.repeat(8)}.${'0'.repeat(32)}`;
 
 function withId(calls: ClientCalls, id: string): WithId {
   return { ...calls, idOffsets: calls.calls.map(({ bytes }) => bytes.indexOf(id, 0, 'latin1')) };
 }
 
-/** Its bytes are copied when it is sent. */
+/** Returns the call of a key with this ID. The bytes are shared until the call is sent, which copies them. */
 function callOf({ calls, idOffsets }: WithId, key: number, id: string | Buffer): CallTemplate {
   const call = calls[key] as CallTemplate;
   const offset = idOffsets[key] as number;
@@ -97,12 +97,12 @@ function callOf({ calls, idOffsets }: WithId, key: number, id: string | Buffer):
   return call;
 }
 
-/** With time enough for a busy machine: what is given up is not counted, and costs other than what is asked here. */
+/** Uses a long timeout, because a call that times out on a busy machine is not counted and has other costs. */
 function callsOf(path: string, messages: readonly Uint8Array[]): ClientCalls {
   return envoyCalls(path, messages, [], '2S');
 }
 
-/** What each one asks `ShouldRateLimit`; `entries` come behind the one that counts. */
+/** Returns a `ShouldRateLimit` call for each value. `entries` follow the entry with the value. */
 function asking(key: string, entries: readonly (readonly [string, string])[] = [], hitsAddend?: bigint) {
   const messages = values.map((value) => {
     const all = [[key, value] as const, ...entries].map(([name, text]) => ({ key: name, value: text }));
@@ -114,17 +114,17 @@ function asking(key: string, entries: readonly (readonly [string, string])[] = [
 
 let next = 0;
 let made = 0;
-/** Answers that let nothing pass, or settled nothing. */
-let refused = 0;
+/** The number of answers that rejected a request, a reservation or a commit. */
+let rejected = 0;
 
 function nextKey(): number {
   next = (next + 1) & 0xffff;
   return sequence[next] as number;
 }
 
-/** Two varint bytes: the first field of every answer is a code, which is 1 for OK, or whether something was held. */
+/** Checks the first two bytes. The first field of every answer is a code, which is 1 for OK, or whether an amount is held. */
 function expectOk(answer: Buffer | undefined): void {
-  if (answer !== undefined && (answer[0] !== 0x08 || answer[1] !== 1)) refused += 1;
+  if (answer !== undefined && (answer[0] !== 0x08 || answer[1] !== 1)) rejected += 1;
 }
 
 function plain(): Row {
@@ -184,7 +184,7 @@ function kuadrant(): Row {
     }),
   );
   const sized = withId(commits, noOwnId);
-  // Before the id: the code, a tag and a length.
+  // A code, a tag and a length precede the ID.
   const idAt =
     toBinary(ReserveResponseSchema, create(ReserveResponseSchema, { code: 1, reservationId: noOwnId }))
       .length - noOwnId.length;
@@ -205,7 +205,7 @@ function kuadrant(): Row {
   return { title: 'Reserve and Commit, gRPC', calls: 2, client: reserves, newTalk };
 }
 
-/** CPU µs of one of it. */
+/** CPU time of one unit, in µs. */
 interface Cost {
   limiter: number;
   redis: number;
@@ -230,7 +230,7 @@ async function warmUp(port: number, row: Row): Promise<void> {
     calls += (await runLoad({ ...all, durationMs: 1_000 })).answered;
 }
 
-/** Again where a machine that had other work let calls fail: those say nothing of what the others cost. */
+/** Measures a row. It repeats the measurement if calls failed because the machine was busy, because failed calls have other costs. */
 async function measure(
   pid: number,
   port: number,
@@ -242,15 +242,15 @@ async function measure(
   for (let attempt = 1; ; attempt += 1) {
     await runLoad({ ...all, durationMs: warmUpMs });
     const before = cpuUs();
-    refused = 0;
+    rejected = 0;
     const { answered, failed } = await runLoad({ ...all, durationMs });
     const after = cpuUs();
-    if (answered > 0 && failed + refused <= answered / 100) {
+    if (answered > 0 && failed + rejected <= answered / 100) {
       const of = (name: keyof Cost): number => ((after[name] - before[name]) / answered) * row.calls;
       return { limiter: of('limiter'), redis: of('redis') };
     }
     if (attempt === maxAttempts)
-      throw new Error(`${row.title}: of ${answered} answers ${refused} refused, and ${failed} calls failed`);
+      throw new Error(`${row.title}: of ${answered} answers, ${rejected} were rejected, and ${failed} calls failed`);
   }
 }
 
@@ -274,7 +274,7 @@ try {
     const first = rounds[0]!;
     for (const [i, { title, calls }] of rows.entries()) {
       const costs = rounds[i]!;
-      // Each to that of its round: what the machine did then was done to both.
+      // Ratios within a round, because the load of the machine affects all rows of a round.
       const timesOf = (of: keyof Cost): number =>
         median(costs.map((cost, round) => cost[of] / first[round]![of]));
       const figures = (['limiter', 'redis'] as const).map(

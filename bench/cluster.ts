@@ -22,12 +22,12 @@ import { startWeirLikeClient } from '../test/support/xds-client.ts';
 const objectsPath = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/default/ratelimitconfigs';
 const namespace = 'weir-system';
 const service = 'weir-limiter';
-/** Chosen: an API server takes them side by side. */
+/** Chosen: an API server handles this number of requests in parallel. */
 const atOnce = 32;
-/** Chosen: a pod is listed, connects and is ready one after the other, and what that costs is written by then. */
+/** Chosen: by then, the pod is listed, connected and ready, and the resulting writes have ended. */
 const joinStepMs = 3_000;
 
-/** Milliseconds from the request to the API server to the first answer under the new limit, in order. */
+/** Milliseconds from the request to the API server to the first answer under the new limit, ascending. */
 export async function applyTimes(
   api: ApiServer,
   kubernetes: KubernetesClient,
@@ -56,7 +56,7 @@ export async function applyTimes(
     await apply(1_000_000);
     const times: number[] = [];
     for (let round = 1; round <= rounds; round++) {
-      // Each run starts at another moment of the control plane's cycle.
+      // Each run starts at a different moment of the control plane's cycle.
       await sleep((round * 37) % 150);
       times.push(await apply(1_000_000 + round));
     }
@@ -68,12 +68,12 @@ export async function applyTimes(
   }
 }
 
-/** The value that so many of all are not above. */
+/** Returns a quantile of sorted values. */
 export function at(part: number, sorted: readonly number[]): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] as number;
 }
 
-/** Changes that the API server took, by what they were for: `ratelimitconfigs/status`. */
+/** Returns the numbers of changes that the API server accepted, by resource: `ratelimitconfigs/status`. */
 function writes(api: ApiServer): Map<string, number> {
   const found = new Map<string, number>();
   for (const line of api.get('/metrics').body.split('\n')) {
@@ -87,7 +87,7 @@ function writes(api: ApiServer): Map<string, number> {
 
 const objectStatuses = 'ratelimitconfigs/status';
 
-/** The writes while a pod joins a fleet with this number of objects, without regular writes and those of this program. */
+/** Counts the writes while a pod joins a fleet with this number of objects, without regular writes and writes of this program. */
 async function joinWrites(
   api: ApiServer,
   kubernetes: KubernetesClient,
@@ -130,7 +130,7 @@ async function joinWrites(
   }
 }
 
-/** Every object has its status, and nothing was written to one for a while. */
+/** Waits until every object has its status, and no status has been written for a while. */
 async function untilQuiet(api: ApiServer, objects: number): Promise<void> {
   for (let last = -1; ; ) {
     await sleep(5_000);

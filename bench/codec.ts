@@ -1,4 +1,4 @@
-/** Time of the hand-written codec beside the generated one, a message. `npx node bench/codec.ts` */
+/** Measures the time per message of the hand-written codec and of the generated one: `npx node bench/codec.ts` */
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { Code } from '../limiter/decide/messages.ts';
@@ -8,7 +8,7 @@ import { decodeRateLimitRequest, encodeRateLimitResponse } from '../limiter/deci
 const variants = 4096;
 const rounds = 7;
 
-/** The same request with `variants` different addresses, as real traffic has it. */
+/** The same request with `variants` different addresses, as in real traffic. */
 function requests(init: (address: string) => MessageInitShape<typeof RateLimitRequestSchema>): Uint8Array[] {
   return Array.from({ length: variants }, (_, index) =>
     toBinary(
@@ -62,7 +62,7 @@ function response(statuses: number, headers: number): RateLimitResponse {
   };
 }
 
-/** Nanoseconds a call, the median of several rounds. */
+/** Returns the nanoseconds per call: the median of several rounds. */
 function nanoseconds(calls: number, action: (index: number) => unknown): number {
   const measured: number[] = [];
   for (let round = 0; round < rounds; round++) {

@@ -14,7 +14,7 @@ import { processCpuUs } from './process-cpu.ts';
 
 interface Start {
   ms: number;
-  /** Says what the machine's other work leaves out of the wall clock. */
+  /** CPU time, which other work on the machine does not affect. */
   cpuMs: number;
 }
 
@@ -44,7 +44,7 @@ try {
   rmSync(root, { recursive: true, force: true });
 }
 
-/** In turns, so that a busy moment of the machine hits all of them. */
+/** Alternates between the variants, so that other work on the machine affects all of them. */
 async function measure(): Promise<void> {
   const cache = { NODE_COMPILE_CACHE: join(root, 'app', 'compile-cache') };
   const [empty, plain, compiled]: [number[], Start[], Start[]] = [[], [], []];

@@ -1,4 +1,4 @@
-/** RateLimitConfigs in memory for measurements: as many objects, fleets and rules as asked for, and changes of them. */
+/** Creates and changes RateLimitConfigs in memory for measurements, with any number of objects, fleets and rules. */
 
 import type { ConfigObject, ConfigStatus } from '../control-plane/model/config-object.ts';
 import { VersionedMap } from '../control-plane/model/versioned-map.ts';
@@ -7,12 +7,12 @@ import type { ObjectSource, SourceListener } from '../control-plane/source/kuber
 export interface ObjectNumbers {
   fleets: number;
   objects: number;
-  /** The number in each object. */
+  /** The number of rules in each object. */
   rules: number;
 }
 
 export class MemorySource implements ObjectSource {
-  /** The keys are uids. */
+  /** Objects by uid. */
   objects: VersionedMap<ConfigObject>;
   readonly #numbers: ObjectNumbers;
   #listener: SourceListener | undefined;
@@ -35,7 +35,7 @@ export class MemorySource implements ObjectSource {
     this.#listener?.changed();
   }
 
-  /** One object of every fleet. */
+  /** Returns one object of every fleet. */
   changeEveryFleet(): void {
     for (let fleet = 0; fleet < this.#numbers.fleets; fleet++) this.change(fleet);
   }

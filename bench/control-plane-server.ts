@@ -1,6 +1,6 @@
 /**
- * The process that `npm run bench:control-plane` measures: a whole control plane but for Kubernetes, whose objects are
- * in memory and change when the parent process says so.
+ * The process that `npm run bench:control-plane` measures: a whole control plane without Kubernetes. Its objects are in memory, and
+ * change when the parent process sends a message.
  */
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';

@@ -10,7 +10,7 @@ interface Result {
 }
 
 const program = fileURLToPath(new URL('./control-plane.ts', import.meta.url));
-/** A fifth of the measurement's own numbers, which take as long as all other tests. */
+/** A fifth of the default numbers, with which the measurement would take as long as all other tests. */
 const numbers = ['--limiters', '200', '--fleets', '20', '--objects', '1000'];
 
 describe('npm run bench:control-plane', () => {

@@ -64,7 +64,7 @@ class Setting {
     return { setting, firstMs: last.atMs - startMs, bytes: last.bytes };
   }
 
-  /** Milliseconds from the order to the last of so many arrivals. */
+  /** Measures the milliseconds from the change to the last of this number of arrivals. */
   async time(order: Order, arrivals: number): Promise<number> {
     const arrived = this.#arrived(arrivals);
     const startMs = performance.now();
@@ -74,7 +74,7 @@ class Setting {
     return atMs - startMs;
   }
 
-  /** The cost of one change for the control plane, and the bytes that it sends. */
+  /** Measures the cost of one change for the control plane, and the bytes that it sends. */
   async cost(index: number): Promise<{ cpuMs: number; bytes: number }> {
     const before = await this.usage();
     await this.time({ do: 'change', index }, this.numbers.limiters);
@@ -85,7 +85,7 @@ class Setting {
     };
   }
 
-  /** 1,000 changes of objects of one fleet within a second: how often its limiters are sent something. */
+  /** Makes 1,000 changes of objects of one fleet within a second, and counts the responses to its limiters. */
   async storm(): Promise<number> {
     const { fleets, objects, limiters } = this.numbers;
     const own = Math.max(1, Math.floor(objects / fleets));
@@ -135,7 +135,7 @@ class Setting {
     });
   }
 
-  /** Acknowledgements and statuses of the change before are no part of the next one. */
+  /** Waits for the acknowledgements and statuses of the previous change, so that they do not count for the next one. */
   async #settle(): Promise<void> {
     await sleep(400);
   }
@@ -188,7 +188,7 @@ async function measureOneFleet(name: string, numbers: Numbers): Promise<Result[]
   ];
 }
 
-/** One change of many objects, to all limiters of one fleet, in either form. */
+/** Measures one change of many objects that affects all limiters of one fleet, with either form of xDS. */
 async function measureForms(numbers: Numbers): Promise<Result[]> {
   const results: Result[] = [];
   for (const form of ['stateOfTheWorld', 'incremental'] as const) {
@@ -251,7 +251,7 @@ results.push(
     rules,
   })),
 );
-// One rule: state of the world sends all of it to each of them, and this process reads it.
+// Objects have only one rule, because state of the world sends all of them to each limiter, and this process reads them.
 results.push(...(await measureForms({ limiters, fleets: 1, objects, rules: 1 })));
 if (json) console.log(JSON.stringify(results));
 else {

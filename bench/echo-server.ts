@@ -1,4 +1,4 @@
-/** What an empty unary call costs on `node:http2`: the yardstick beside the limiter, in a process of its own. */
+/** A yardstick for the limiter: answers empty unary calls on `node:http2`, in a separate process. */
 import { createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 

@@ -1,8 +1,8 @@
 /**
- * The floors: what the system and `node:net` alone take for a call. Every request gets the same bytes, whatever it says; with
- * `REDIS_PORT` once Redis has answered an `INCRBY`, one for each call, on a socket of its own. What the limiter takes beyond
- * that is its own work. Whatever one read brought is one write, on either side.
- * SIGUSR2 begins to count how many calls came alone in their turn of the event loop, and prints it the next time.
+ * The floors: servers that need only the CPU time of the system and `node:net`. Every request gets the same bytes. With `REDIS_PORT`, the
+ * answer follows Redis' reply to an `INCRBY`; there is one for each call, on a separate socket. The difference to the limiter's CPU time
+ * is the limiter's own work. Both sides combine the results of one read into one write.
+ * The first SIGUSR2 starts to count the calls that arrive alone in their turn of the event loop, and the next one prints the count.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
@@ -14,7 +14,7 @@ const streamIdOffset = 5;
 const lineFeed = 0x0a;
 const minus = 0x2d;
 
-/** HEADERS with `:status: 200` of the static table, DATA as long as a limiter's answer, HEADERS in place of trailers. */
+/** HEADERS with `:status: 200` of the static table, DATA of the same length as a limiter's answer, and HEADERS instead of trailers. */
 const answerFrames = [
   frame(FrameType.HEADERS, END_HEADERS, 0, Buffer.from([0x88])),
   frame(FrameType.DATA, 0, 0, Buffer.alloc(24)),
@@ -35,12 +35,12 @@ function writeAll(socket: Socket, parts: readonly Buffer[]): void {
   if (parts.length > 0) socket.write(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
 }
 
-/** Answers the calls on these streams of a connection, now or later. */
+/** Answers the calls on these streams of a connection, immediately or later. */
 type Serve = (socket: Socket, streamIds: readonly number[]) => void;
 
 const serveAtOnce: Serve = (socket, streamIds) => writeAll(socket, streamIds.map(answerTo));
 
-/** Replies come in the order of the commands: who waits longest is answered by the next one. */
+/** Replies arrive in the order of the commands, so each reply answers the call that has waited longest. */
 function serveAfterRedis(port: number): Serve {
   const key = 'bench_remote_address_10.0.0.1_1600000000';
   const command = Buffer.from(`*3\r\n$6\r\nINCRBY\r\n$${key.length}\r\n${key}\r\n$1\r\n1\r\n`);
@@ -48,10 +48,10 @@ function serveAfterRedis(port: number): Serve {
   const waiting: { socket: Socket; streamId: number }[] = [];
   redis.on('data', (chunk: Buffer) => {
     const answers = new Map<Socket, Buffer[]>();
-    // A line is `:`, a number, CRLF, of which only the end matters; an error begins with a minus.
+    // A line is `:`, a number and CRLF, but only its end matters. An error begins with a minus.
     let at = 0;
     for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, at)) {
-      if (chunk[at] === minus) throw new Error(`Redis said ${chunk.toString('latin1', at, end)}`);
+      if (chunk[at] === minus) throw new Error(`Redis answered ${chunk.toString('latin1', at, end)}`);
       at = end + 1;
       const { socket, streamId } = waiting.shift() as (typeof waiting)[number];
       const own = answers.get(socket);
@@ -69,14 +69,14 @@ function serveAfterRedis(port: number): Serve {
   };
 }
 
-/** Calls of the present turn, and of all turns since the signal; undefined while nobody wants to know. */
+/** The number of calls in the current turn, and in all turns since the signal. Undefined unless calls are being counted. */
 let turns: { now: number; calls: number; alone: number } | undefined;
 
 function noteCalls(count: number): void {
   if (turns === undefined || count === 0) return;
   turns.calls += count;
   turns.now += count;
-  // The check phase follows the poll phase that brings all reads of a turn.
+  // The check phase follows the poll phase, which has all reads of a turn.
   if (turns.now === count) setImmediate(endTurn);
 }
 

@@ -1,4 +1,4 @@
-/** Decisions a second of one key, asked by h2load, another maker's client: 8 connections of 50 streams each. */
+/** Measures decisions per second of one key with h2load, an independent client: 8 connections with 50 streams each. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -10,7 +10,7 @@ import { processCpuUs } from './process-cpu.ts';
 export interface HotKeyFigures {
   perSecond: number;
   cpuUs: number;
-  /** Of the server's core: below 1 the client was what took longest. */
+  /** The fraction of the server's core that was used. Below 1, the client was the bottleneck. */
   cores: number;
   failed: number;
 }
@@ -20,7 +20,7 @@ export interface HotKeyOptions {
   pid: number;
   port: number;
   message: Uint8Array;
-  /** The path of the file with the body of the calls. */
+  /** The path of the file with the bodies of the calls. */
   bodyFile: string;
   calls: number;
 }

@@ -1,4 +1,4 @@
-/** Time of a header block of a call, each way. `npx node bench/hpack.ts` */
+/** Measures the time to encode and decode the header block of a call: `npx node bench/hpack.ts` */
 import { HpackDecoder } from '../limiter/hpack/decoder.ts';
 import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
 
@@ -17,7 +17,7 @@ const responseHeaders = [':status', '200', 'content-type', 'application/grpc'];
 const responseTrailers = ['grpc-status', '0'];
 const failure = [...responseHeaders, 'grpc-status', '14', 'grpc-message', 'no answer from the store'];
 
-/** Nanoseconds a call, the median of several rounds. */
+/** Returns the nanoseconds per call: the median of several rounds. */
 function nanoseconds(action: () => void): number {
   const measured: number[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -34,7 +34,7 @@ function print(name: string, bytes: number, action: () => void): void {
   );
 }
 
-/** The request as the blocks of a peer's first and second call. */
+/** The header blocks of a client's first and second call. */
 function requestBlocks(indexing: Indexing, huffman: boolean): Buffer[] {
   const encoder = new HpackEncoder({ maxTableBytes: 4096, indexing: () => indexing, huffman });
   return [0, 1].map(() => {

@@ -1,8 +1,7 @@
 /**
- * CPU time of a request in limiter/http2 and limiter/hpack alone: pre-made frames go in, answers come out, nothing is
- * sent anywhere. A request is HEADERS and DATA of 60 bytes, an answer HEADERS, DATA of 40 bytes and trailers. The
- * client's fields are all in its dynamic table, as grpc-go has it, but for what a case names.
- * `node bench/http2-connection.ts`
+ * Measures the CPU time of a request in limiter/http2 and limiter/hpack alone: `node bench/http2-connection.ts`. It passes prepared
+ * frames to a connection, and discards the answers. A request is HEADERS and DATA of 60 bytes. An answer is HEADERS, DATA of 40 bytes and
+ * trailers. All header fields of the client are in its dynamic table, as with grpc-go, except the ones that a case names.
  */
 import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
 import { Http2Connection } from '../limiter/http2/connection.ts';
@@ -49,7 +48,7 @@ class BenchReceiver implements RequestReceiver {
   abort(): void {}
 }
 
-/** Answers at once, or all that waits when `answerAll` is called, as behind a store. */
+/** Answers calls immediately, or together when `answerAll` is called, as after a reply of a store. */
 class BenchHandler implements RequestHandler {
   readonly #waiting: RequestStream[] = [];
   readonly #atOnce: boolean;
@@ -68,7 +67,7 @@ class BenchHandler implements RequestHandler {
   }
 }
 
-/** Requests that arrive in one piece; `advance` gives them the next identifiers. */
+/** Requests that arrive in one chunk. `advance` gives them the next stream identifiers. */
 class RequestPiece {
   readonly bytes: Buffer;
   readonly #idOffsets: number[] = [];

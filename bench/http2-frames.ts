@@ -27,7 +27,7 @@ export function frame(type: number, flags: number, streamId: number, payload: Ui
   return bytes;
 }
 
-/** SETTINGS from pairs of identifier and value. RFC 9113, section 6.5. */
+/** Returns SETTINGS with these pairs of identifier and value. RFC 9113, section 6.5. */
 export function settingsFrame(pairs: readonly (readonly [number, number])[]): Buffer {
   const payload = Buffer.alloc(6 * pairs.length);
   pairs.forEach(([identifier, value], index) => {
@@ -43,13 +43,13 @@ export function windowUpdateFrame(streamId: number, increment: number): Buffer {
   return frame(FrameType.WINDOW_UPDATE, 0, streamId, payload);
 }
 
-/** HEADERS and DATA of one gRPC call in one piece; `streamIdOffsets` are where the stream's number goes. */
+/** HEADERS and DATA of one gRPC call in one buffer. `streamIdOffsets` are the offsets of the stream identifier. */
 export interface CallTemplate {
   bytes: Buffer;
   streamIdOffsets: readonly [number, number];
 }
 
-/** With header fields as literals that enter no table (RFC 7541, section 6.2.2), so that it may come at any time. */
+/** Creates a call whose header fields are literals without indexing (RFC 7541, section 6.2.2), so that it can be sent at any time. */
 export function callTemplate(path: string, message: Uint8Array): CallTemplate {
   const fields = [':method', 'POST', ':scheme', 'http', ':path', path, ':authority', 'localhost'];
   const literals = new HpackEncoder({ maxTableBytes: 4096, indexing: () => Indexing.NONE });
@@ -59,15 +59,16 @@ export function callTemplate(path: string, message: Uint8Array): CallTemplate {
   );
 }
 
-/** The calls of one client: `opening` comes first on each connection, then `calls` in any order. */
+/** The calls of one client. `opening` is the first call on each connection, and `calls` follow in any order. */
 export interface ClientCalls {
   opening: CallTemplate;
   calls: readonly CallTemplate[];
 }
 
 /**
- * As Envoy calls its rate limit service (its log at debug level shows the fields in this order), with nghttp2's choice of what enters
- * the table: all but the path and what is secret. `metadata`: further fields, names and values in turns. `timeout`: Envoy's usual one.
+ * Creates the calls that Envoy sends to its rate limit service. Envoy's log at debug level shows the fields in this order, and nghttp2
+ * indexes all of them except the path and secrets. `metadata`: additional fields, alternating names and values. `timeout`: Envoy's
+ * default.
  */
 export function envoyCalls(
   path: string,

@@ -1,7 +1,7 @@
 /**
- * A load generator: gRPC unary calls over HTTP/2 connections that it frames itself, because a general client costs
- * more CPU than the server under test. It never reads header blocks (whose table has the usual size, as a proxy's has),
- * so a call is answered well when DATA arrived before its stream ended.
+ * A load generator: gRPC unary calls over HTTP/2 connections whose frames it writes itself, because a general client uses more CPU than
+ * the server under test. It does not read header blocks, so a call counts as answered if DATA arrived before its stream ended. The header
+ * table has the default size, as with proxies.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -19,26 +19,29 @@ import {
 import { LatencyHistogram } from './latency-histogram.ts';
 import { startTicks } from './ticks.ts';
 
-/** Says which call comes next on a stream: first, and with the message of each answer; a failed call has none. */
+/**
+ * Returns the next call on a stream. It is first called without an answer, then with the message of each answer. A failed call has no
+ * message.
+ */
 export type Talk = (answer: Buffer | undefined) => CallTemplate;
 
 export interface LoadOptions extends ClientCalls {
   port: number;
-  /** One for each call that is kept under way, in place of `calls` in their order. Not with `perSecond`. */
+  /** Creates the `Talk` of each concurrent call. It replaces `calls` and `sequence`. Not with `perSecond`. */
   newTalk?: () => Talk;
-  /** Which of `calls` comes next, over and over. */
+  /** Indexes of `calls` in the order in which they are sent, repeatedly. */
   sequence: Uint32Array;
   connections: number;
-  /** Calls under way per connection; with `perSecond` a bound, else kept up all the time. */
+  /** The number of concurrent calls per connection; with `perSecond`, the maximum. */
   streams: number;
-  /** Sends on a schedule instead of after an answer: the time an answer is late counts from when it was due. */
+  /** Sends calls on a schedule instead of after an answer. Latencies then start when a call is due. */
   perSecond?: number;
   /**
-   * Each call is a write of its own, as proxies send them; on a schedule all are evenly apart. Otherwise what
-   * one read sets free goes out in one write, and so does what is due in the same millisecond.
+   * Writes each call separately, as proxies do, and on a schedule at equal intervals. Otherwise, one write contains all calls that follow
+   * the answers of one read, or that are due in the same millisecond.
    */
   oneWriteACall?: boolean;
-  /** With `perSecond` and `oneWriteACall`: all connections send a call at the same time, then wait for their next time. */
+  /** With `perSecond` and `oneWriteACall`: all connections send a call at the same time, and then wait for the next time. */
   allAtOnce?: boolean;
   durationMs: number;
 }
@@ -53,12 +56,12 @@ export interface LoadResult {
 const SETTINGS_INITIAL_WINDOW_SIZE = 4;
 const largestWindow = 2 ** 31 - 1;
 const refillBytes = 2 ** 30;
-/** Of a message: a flag and its length. */
+/** The prefix of a message: a flag and its length. */
 const grpcPrefixBytes = 5;
 /** The stream of the opening call, which is not measured. */
 const firstStreamId = 1;
 
-/** Runs the load to its end, once all connections answered a call, and closes them. Rejects when one fails. */
+/** Waits until all connections have answered a call, runs the load, and closes the connections. Rejects if a connection fails. */
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const run = new LoadRun(options);
   await Promise.all(run.connections.map(({ opened, failed }) => Promise.race([opened, failed])));
@@ -99,7 +102,7 @@ class LoadRun {
     return result;
   }
 
-  /** As `#schedule`, returns what ends it. */
+  /** Starts the load without a schedule. Returns a function that stops it, as `#schedule` does. */
   #fill(): () => void {
     for (const connection of this.connections) {
       for (let i = 0; i < this.#options.streams; i++) {
@@ -153,7 +156,7 @@ class LoadRun {
 interface OpenStream {
   talk: Talk;
   dueMs: number;
-  /** Undefined before DATA came. */
+  /** Undefined until DATA arrives. */
   answer: Buffer | undefined;
 }
 
@@ -193,7 +196,7 @@ class LoadConnection {
     return this.#open.size;
   }
 
-  /** `answered`: what the last call of this talk was answered with. */
+  /** Sends the next call of a talk. `answered` is the answer to its previous call. */
   call(talk: Talk, answered: Buffer | undefined, dueMs: number): void {
     this.#open.set(this.#nextStreamId, { talk, dueMs, answer: undefined });
     this.#send(talk(answered));

@@ -1,4 +1,4 @@
-/** Latencies in buckets of 2% width from 1 µs to over a minute: constant memory, quantiles good to 2%. */
+/** Latencies in buckets of 2% width, from 1 µs to over a minute. Memory is constant, and quantiles are accurate to 2%. */
 const growth = Math.log(1.02);
 
 export class LatencyHistogram {
@@ -13,7 +13,7 @@ export class LatencyHistogram {
     this.#count += 1;
   }
 
-  /** Upper bound of the bucket that holds the quantile, in ms; NaN when nothing was recorded. */
+  /** Returns the upper bound of the bucket that contains the quantile, in ms. NaN if nothing was recorded. */
   quantileMs(quantile: number): number {
     if (this.#count === 0) return Number.NaN;
     let left = Math.ceil(this.#count * quantile);

@@ -1,6 +1,6 @@
 /**
- * Latency at 5,000/s while rules are loaded again every second and metrics are sent every second, beside an idle
- * process on the same core: pauses that both have are the machine's.
+ * Measures latency at 5,000 calls per second while rules are reloaded every second and metrics are sent every second. An idle process on
+ * the same core shows the pauses that the machine itself causes.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
@@ -21,14 +21,14 @@ export interface LatencyFigures {
   p999Ms: number;
   limiter: LoopPauses;
   idle: LoopPauses;
-  /** The number that the limiter counted. */
+  /** The number of reloads that the limiter counted. */
   reloads: number;
 }
 
 export interface LatencyOptions {
-  /** A folder of the measurement's own. */
+  /** A folder for this measurement. */
   folder: string;
-  /** Rules of the given number, the load's domain among them. */
+  /** Returns the text of rules with this version, including the domain of the load. */
   rulesText: (version: number) => string;
   redisPort: number | undefined;
   cores: Cores | undefined;
@@ -87,13 +87,13 @@ export async function measureLatency(options: LatencyOptions): Promise<LatencyFi
   }
 }
 
-/** In one step: a file half written would be rejected. */
+/** Replaces the file in one step, because the limiter would reject a partly written file. */
 function writeRules(folder: string, text: string): void {
   writeFileSync(`${folder}.new`, text);
   renameSync(`${folder}.new`, join(folder, 'bench.yaml'));
 }
 
-/** The number since the last call. */
+/** Returns the pauses since the previous query. */
 async function pausesOf(pid: number, file: string): Promise<LoopPauses> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
@@ -104,7 +104,7 @@ async function pausesOf(pid: number, file: string): Promise<LoopPauses> {
   return pauses as LoopPauses;
 }
 
-/** The number of times that it loaded new rules. */
+/** Returns the number of times that the limiter loaded new rules. */
 async function loadsOf(debugPort: number): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${debugPort}/stats`)).text();
   return Number(/^ratelimit\.service\.config_load_success: (\d+)$/m.exec(text)?.[1]);

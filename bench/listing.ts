@@ -1,7 +1,7 @@
 /**
- * `npm run bench:listing`: what it does to decisions at 5,000/s that somebody lists a million counters meanwhile, page after
- * page. The two take turns in one run. The limiter has a core of its own where there are two; Redis, the load and who lists share
- * the other, so on two cores some of what moves is theirs.
+ * `npm run bench:listing`: measures how decisions at 5,000 calls per second are affected while another client lists a million counters,
+ * page after page. Both alternate in one run. If the system has two cores, the limiter has its own core. Redis, the load and the lister
+ * share the other one, so part of the effect is theirs.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ Measures decisions at 5,000 a second while a million counters are listed.
 if (flags.list !== undefined) await listOverAndOver(flags.list);
 else await measure();
 
-/** Prints how many pages and counters it got so far, ten times a second. */
+/** Prints the number of pages and counters that it has received so far, ten times per second. */
 async function listOverAndOver(url: string): Promise<void> {
   let [pages, counters, cursor] = [0, 0, ''];
   setInterval(() => process.stdout.write(`got ${pages} ${counters}\n`), 100);
@@ -108,7 +108,7 @@ async function measure(): Promise<void> {
     const figures: Record<'alone' | 'listed', Awaited<ReturnType<typeof turn>>[]> = { alone: [], listed: [] };
     for (let run = 0; run < flags.runs; run += 1) {
       figures.alone.push(await turn());
-      // It stands for somebody elsewhere: what it needs itself is not to be taken from the load or Redis.
+      // The lister represents a client on another machine, so it must not take CPU time from the load or Redis.
       const args = ['-n', '19', process.execPath, fileURLToPath(import.meta.url), '--list', url];
       const lister = new ChildProgram({ command: 'nice', args });
       await lister.printed(/got [1-9]/);
@@ -133,7 +133,7 @@ async function measure(): Promise<void> {
   }
 }
 
-/** Counters of this year, in the form that is asked for. */
+/** Creates counters of this year, in the requested form. */
 async function fill(port: number, keys: number): Promise<void> {
   const year = 31_536_000;
   const start = Math.floor(Date.now() / 1000 / year) * year;

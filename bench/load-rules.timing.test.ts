@@ -12,15 +12,15 @@ describe('a load of 100,000 rules in one file', () => {
   const slowness = machineSlowness();
 
   const of = (name: keyof LoadFigures) => figures.map((figure) => figure[name]);
-  // Times are the best of some: what else runs on the machine only lengthens them.
+  // Takes the best of several times, because other work on the machine only increases them.
   const best = (name: 'loadMs' | 'reloadMs') => Math.min(...of(name));
-  // Beyond what the machine does to an idle thread.
+  // Without the pauses that the machine itself causes in an idle thread.
   const minHold = (name: 'longestHoldMs' | 'reloadLongestHoldMs') =>
     Math.min(...figures.map((figure) => figure[name] - figure.idleLongestHoldMs));
   const maxMs = 2_500 * slowness;
   const maxHoldMs = 20 * slowness;
 
-  /** Five loads at most: a machine with nothing else to do is well within the bounds by the first. */
+  /** At most five loads. On an idle machine, the first one is well within the bounds. */
   beforeAll(async () => {
     for (let load = 0; load < 5; load += 1) {
       const { stdout } = await promisify(execFile)(process.execPath, [script, '--json', '100000', '1']);

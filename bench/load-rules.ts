@@ -21,13 +21,13 @@ export interface LoadFigures {
   loadMs: number;
   /** VmHWM of the process after the first load, in millions of bytes. */
   peakMb: number;
-  /** The result of a second load, while the rules of the first are in force. */
+  /** The result of a second load while the rules of the first one are in force. */
   reloadMs: number;
   reloadPeakMb: number;
-  /** Longest time between two turns of the event loop, from the start of the load until after the swap. */
+  /** The longest time between two turns of the event loop, from the start of the load until after the swap. */
   longestHoldMs: number;
   reloadLongestHoldMs: number;
-  /** The same in the same process while nothing is loaded: what the machine does to it anyway. */
+  /** The same while nothing is loaded: the pauses that the machine itself causes. */
   idleLongestHoldMs: number;
 }
 
@@ -76,8 +76,8 @@ function run(rules: number, repeats: number): void {
 }
 
 /**
- * Those measured inherit it with all their threads. Root may; without the right to it the figures are as noisy as the
- * machine is busy.
+ * Raises the priority. The measured processes and all their threads inherit it. This requires root; without it, other work on the machine
+ * affects the figures.
  */
 function preferOwnChildren(): void {
   try {
@@ -85,7 +85,7 @@ function preferOwnChildren(): void {
   } catch {}
 }
 
-/** Flat rules, and every tenth with a child; in pieces, to keep no large text. */
+/** Creates flat rules, of which every tenth has a child. It returns chunks, so that no large text stays in memory. */
 function writeRules(path: string, rules: number): void {
   let text = 'domain: bench\ndescriptors:\n';
   for (let made = 0; made < rules; ) {
@@ -172,7 +172,7 @@ async function measureChange(domains: number): Promise<void> {
   const { listener } = listenForLoads();
   await source.start({ ...listener, loaded: () => events.loaded(), reviewed: () => events.reviewed() });
   const stream = await server.deltaStream();
-  /** Milliseconds and CPU until the event, and a while after it. */
+  /** Measures milliseconds and CPU time until the event and a short time after it. */
   const cost = async (event: keyof typeof events, resources: ScriptedDelta['resources'] = {}) => {
     const cpu = process.cpuUsage();
     const startMs = performance.now();
@@ -216,7 +216,7 @@ async function measureChange(domains: number): Promise<void> {
 
 type Load = Parameters<ConfigListener['loaded']>[0];
 
-/** Keeps the table of the last load, as the service does. */
+/** Stores the table of the last load, as the service does. */
 function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
   let settle: (load: Load) => void;
   let next = new Promise<Load>((resolve) => {
@@ -228,7 +228,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
     loaded: (load) => {
       table = load.table;
       if (!table.hasDomain('bench')) throw new Error('the rules are not those written');
-      // One turn later, so that the turn of the swap is measured as a whole.
+      // One turn later, so that the measurement includes the whole turn of the swap.
       setTimeout(() => settle(load), 50);
     },
     failed: (errors) => {
@@ -250,7 +250,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
   return { listener, next: take };
 }
 
-/** Spins the event loop; returns what ends it and reports the longest time between two turns. */
+/** Keeps the event loop busy. Returns a function that stops it and returns the longest time between two turns. */
 function startHoldMeter(): () => number {
   let longestMs = 0;
   let lastMs = performance.now();

@@ -1,12 +1,12 @@
 /**
- * Measures how late the event loop runs a timer of 5 ms, in a process that loads this file first (`node --import`), or in this
- * file as an idle process. At each SIGUSR2, it writes the figures since the last one to the file in BENCH_PAUSES.
+ * Measures the delay of a 5 ms timer, in a process that loads this file first (`node --import`), or in this file as an idle process. At
+ * each SIGUSR2, it writes the figures since the previous signal to the file in BENCH_PAUSES.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { isMainThread } from 'node:worker_threads';
 
-/** The output, in ms beyond the timer's own interval. */
+/** The delays, in ms beyond the timer's interval. */
 export interface LoopPauses {
   p99Ms: number;
   largestMs: number;
@@ -22,7 +22,7 @@ if (file !== undefined && isMainThread) {
   process.on('SIGUSR2', () => {
     const pauses: LoopPauses = { p99Ms: beyond(delays.percentile(99)), largestMs: beyond(delays.max) };
     delays.reset();
-    // Anyone who waits for the file finds it whole.
+    // Renames the complete file, so that a waiting process never reads a partly written one.
     writeFileSync(`${file}.new`, JSON.stringify(pauses));
     renameSync(`${file}.new`, file);
   });

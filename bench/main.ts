@@ -1,9 +1,9 @@
 /**
- * `npm run bench`: decisions per second, CPU per decision and latency of a running limiter, beside an empty unary
- * echo on `node:http2` and a fixed answer on `node:net`, measured in the same runs, taking turns. The servers run on one core and the load
- * generator and Redis on the other, where the system has two and `taskset`. Redis and h2load are used when found.
- * docs/performance.md says what the figures mean. `npm run bench:check` is the same with `--check`: five runs, whose
- * ratios to the echo are compared with those in ratios.json.
+ * `npm run bench`: measures decisions per second, CPU time per decision and latency of a running limiter. The same runs also measure an
+ * empty unary echo on `node:http2` and a fixed answer on `node:net`; the servers alternate. If the system has two cores and `taskset`,
+ * the servers run on one core, and the load generator and Redis on the other. Redis and h2load are used if they are installed.
+ * docs/performance.md explains the figures.
+ * `npm run bench:check` is the same with `--check`: five runs, whose ratios to the echo are compared with ratios.json.
  */
 import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -58,9 +58,10 @@ import { seededRandom, zipfSequence } from './zipf.ts';
 
 const keyCount = 10_000;
 const warmUpMs = 1_000;
-/** Chosen: some 200,000 calls. */
+/** Chosen: about 200,000 calls. */
 const optimizingMs = 2_000;
 const hotKeyCalls = 1_000_000;
+const overLimitLoad = 'over limit';
 const ratiosFile = new URL('./ratios.json', import.meta.url);
 /**
  * Rules of the limiter other than the default one, by the key of their requests. Their cost is compared with that of the default
@@ -80,7 +81,7 @@ const otherLimits = {
 interface Load {
   name: string;
   options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond' | 'oneWriteACall' | 'allAtOnce'>;
-  /** Undefined: a fixed window. Others are for the limiter without options alone. */
+  /** The limits of the load; undefined for a fixed window. Only the limiter without options has other limits. */
   limits?: keyof typeof otherLimits;
 }
 
@@ -150,7 +151,7 @@ const loads = allLoads.filter(({ name }) => name.includes(flags.load));
 const cores = keepOffServerCore();
 const values = Array.from({ length: keyCount }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
 const messages = messagesOf('remote_address');
-/** Of the limiter with CALLERS_FILE: the bench's own, worth nothing anywhere else. */
+/** The token for the limiter with CALLERS_FILE. It is only valid in this measurement. */
 const callersToken = `bench.${'x'.repeat(43)}`;
 const knownCalls = envoyCalls(shouldRateLimitPath, messages, ['authorization', `Bearer ${callersToken}`]);
 const load = {
@@ -169,7 +170,7 @@ const otherCalls = Object.fromEntries(
   Object.keys(otherLimits).map((key) => [key, envoyCalls(shouldRateLimitPath, messagesOf(key))]),
 );
 
-/** With a few hundred rules beside the one in use, so that loading them again is not nothing. */
+/** Returns rules with a few hundred unused ones, so that reloading them takes some time. */
 function rulesText(version: number): string {
   const others = Array.from(
     { length: 500 },
@@ -191,7 +192,7 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
     ...options,
   };
   const warmUp = () => runLoad({ ...all, durationMs: warmUpMs });
-  // Counting costs the floor something: it is done before its CPU is measured.
+  // Counting uses CPU time of the floor, so it happens before the measurement.
   const alone = target.aloneDuring === undefined ? undefined : await target.aloneDuring(warmUp);
   if (alone === undefined) await warmUp();
   const counted = async () => ({
@@ -220,8 +221,8 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
 }
 
 /**
- * Every target under every load in each run: what the machine does in a minute is done to all of them. Before, V8 optimizes each
- * program: with few calls a second that would take longer than a measurement.
+ * Measures every target under every load in each run, so that the load of the machine affects all of them. First, it lets V8 optimize
+ * each program, which would take longer than a measurement with few calls per second.
  */
 async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   const all: Figures[] = [];
@@ -242,7 +243,7 @@ async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   return all;
 }
 
-/** One caller with a token, a pattern of domains and a rate that is never reached: all that a decision can cost more. */
+/** Writes a callers file with everything that can make a decision more expensive: a token, a pattern of domains, and a rate. */
 function writeCallersFile(): string {
   const file = join(folder, 'callers.yaml');
   const digest = hash('sha256', callersToken.slice('bench.'.length));
@@ -262,11 +263,11 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
   return measureHotKey({ h2load: found.path, pid, port, message, bodyFile, calls: hotKeyCalls });
 }
 
-/** Results of each limiter with Redis and its default rules. */
+/** Measures requests over limit for each limiter with Redis and default rules. */
 async function overLimitOf(all: readonly Target[]): Promise<Map<TargetName, OverLimitFigures[]>> {
   const measured = new Map<TargetName, OverLimitFigures[]>();
   const pid = redis?.pid;
-  if (pid === undefined || (flags.load !== '' && flags.load !== 'refused')) return measured;
+  if (pid === undefined || (flags.load !== '' && flags.load !== overLimitLoad)) return measured;
   const { sequence } = load;
   const { runs } = flags;
   for (const target of all) {
@@ -339,7 +340,7 @@ try {
   const rows = mediansOf(figures);
   const leases = leaseLines(figures);
   const toFixedWindow = ratiosToFixedWindow(figures);
-  const refusals = await overLimitOf(targets);
+  const overLimit = await overLimitOf(targets);
   const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
   const latency = await latencyBesideIdle();
   if (flags.json)
@@ -351,7 +352,7 @@ try {
           ratios: ratiosOf(rows),
           leases,
           toFixedWindow,
-          refusals: [...refusals],
+          overLimit: [...overLimit],
           hotKey,
           latency,
         },
@@ -367,7 +368,7 @@ try {
     for (const [what, ratio] of Object.entries(toFixedWindow)) {
       console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
     }
-    for (const [name, of] of refusals) console.log(overLimitLine({ target: targetTitles[name] }, of));
+    for (const [name, of] of overLimit) console.log(overLimitLine({ target: targetTitles[name] }, of));
     if (hotKey !== undefined) console.log(hotKeyLine(hotKey));
     if (latency !== undefined) console.log(latencyLine(latency));
   }
@@ -378,7 +379,7 @@ try {
       ...regressions(ratiosOf(rows), committed),
       ...costlyLimits(toFixedWindow),
       ...leases.filter(({ holds }) => !holds).map(({ line }) => line),
-      ...costlyOverLimit(refusals.get('redis') ?? []),
+      ...costlyOverLimit(overLimit.get('redis') ?? []),
     ];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;

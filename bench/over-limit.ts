@@ -1,4 +1,7 @@
-/** What a rejected hit costs Redis beside an allowed one: the same calls to one limiter, in turns, by the CPU of Redis alone. */
+/**
+ * Measures the cost of a hit over limit for Redis, compared with an allowed hit: the same calls to one limiter, alternating, by the CPU
+ * time of Redis.
+ */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
@@ -8,13 +11,13 @@ import { type ClientCalls, envoyCalls } from './http2-frames.ts';
 import { runLoad } from './http2-load.ts';
 import { processCpuUs } from './process-cpu.ts';
 
-/** The largest allowed factor of the CPU of Redis for a hit over limit to that for an allowed one. */
+/** The largest allowed ratio of Redis' CPU time for a hit over limit to that for an allowed hit. */
 export const maxToAllowed = 1.2;
 
-/** A rule whose limit one hit of these calls exceeds, for `rulesText` of the bench. */
-export const overLimitRule = '  - key: refused\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n';
+/** A rule whose limit each of these calls exceeds, for `rulesText` of the bench. */
+export const overLimitRule = '  - key: over_limit\n    rate_limit: { unit: hour, requests_per_unit: 1 }\n';
 
-const hits = { allowed: 'remote_address', refused: 'refused' } as const;
+const hits = { allowed: 'remote_address', overLimit: 'over_limit' } as const;
 const loads = [
   { name: '8 connections x 50 streams', options: { connections: 8, streams: 50 } },
   { name: '4 connections x 1 stream', options: { connections: 4, streams: 1, oneWriteACall: true } },
@@ -23,7 +26,7 @@ const warmUpMs = 1_000;
 
 export interface OverLimitFigures {
   load: string;
-  /** CPU of Redis a call, in µs. */
+  /** CPU time of Redis per call, in µs. */
   allowedUs: number;
   overLimitUs: number;
   /** The median of the runs. */
@@ -39,26 +42,26 @@ export interface OverLimitOptions {
   runs: number;
 }
 
-/** All loads in each run, allowed and rejected next to each other. */
+/** Measures all loads in each run, allowed and rate-limited calls next to each other. */
 export async function measureOverLimit(options: OverLimitOptions): Promise<OverLimitFigures[]> {
-  const calls = { allowed: callsOf(hits.allowed, options), refused: callsOf(hits.refused, options) };
-  const measured = loads.map(({ name }) => ({ name, allowed: [] as number[], refused: [] as number[] }));
+  const calls = { allowed: callsOf(hits.allowed, options), overLimit: callsOf(hits.overLimit, options) };
+  const measured = loads.map(({ name }) => ({ name, allowed: [] as number[], overLimit: [] as number[] }));
   for (let run = 0; run < options.runs; run++) {
     for (const [i, { options: load }] of loads.entries()) {
-      for (const which of ['allowed', 'refused'] as const) {
+      for (const which of ['allowed', 'overLimit'] as const) {
         measured[i]![which].push(await redisCpuUs(options, { ...calls[which], ...load }));
       }
     }
   }
-  return measured.map(({ name, allowed, refused }) => ({
+  return measured.map(({ name, allowed, overLimit }) => ({
     load: name,
     allowedUs: median(allowed),
-    overLimitUs: median(refused),
-    ratio: median(refused.map((us, i) => us / allowed[i]!)),
+    overLimitUs: median(overLimit),
+    ratio: median(overLimit.map((us, i) => us / allowed[i]!)),
   }));
 }
 
-/** Each call has two hits, so that one is over a limit of 1 by itself. */
+/** Each call has two hits, so each exceeds a limit of 1. */
 function callsOf(key: string, { values }: OverLimitOptions): ClientCalls {
   const messages = values.map((value) => {
     const descriptors = [{ entries: [{ key, value }], hitsAddend: 2n }];
@@ -83,15 +86,15 @@ export function overLimitLine({ target }: { target: string }, figures: readonly 
     ({ load, ratio, allowedUs, overLimitUs }) =>
       `${ratio.toFixed(2)} (${load}: ${overLimitUs.toFixed(1)} to ${allowedUs.toFixed(1)} µs)`,
   );
-  return `${target}, CPU of Redis for a refused hit to an allowed one, target ${maxToAllowed}: ${all.join(', ')}`;
+  return `${target}, CPU of Redis for a hit over limit to an allowed hit, target ${maxToAllowed}: ${all.join(', ')}`;
 }
 
-/** Loads under which rejected hits cost more than they may, in words. */
+/** Describes the loads under which hits over limit cost more than allowed. */
 export function costlyOverLimit(figures: readonly OverLimitFigures[]): string[] {
   return figures.flatMap(({ load, ratio }) =>
     ratio > maxToAllowed
       ? [
-          `a refused hit takes ${ratio.toFixed(2)} times the CPU of Redis for an allowed one under ${load}, at most ${maxToAllowed} is allowed`,
+          `a hit over limit takes ${ratio.toFixed(2)} times the CPU of Redis for an allowed hit under ${load}, at most ${maxToAllowed} is allowed`,
         ]
       : [],
   );

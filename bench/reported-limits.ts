@@ -1,6 +1,7 @@
 /**
- * What answers that name their limit cost, and the memory of rejections: nanoseconds of CPU for a decision of one descriptor, counted in memory and encoded,
- * beside one with the settings off. The variants take turns, and the least of each counts.
+ * Measures the cost of answers that report their limit, and of recording requests over limit: nanoseconds of CPU time for a decision of
+ * one descriptor, counted in memory and encoded, compared with a decision with these settings off. The variants alternate, and the
+ * minimum of each counts.
  *
  *   npx node bench/reported-limits.ts
  */
@@ -57,14 +58,14 @@ const asker = {
 function service(env: Record<string, string>): (request: Uint8Array) => void {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', REFUSALS_KEPT: '0', ...env });
   if (settings === undefined) throw new Error('the settings are wrong');
-  const kept = settings.refusalsKept;
-  const refusals = kept === 0 ? undefined : new OverLimitMemory(kept, systemClock);
+  const capacity = settings.refusalsKept;
+  const memory = capacity === 0 ? undefined : new OverLimitMemory(capacity, systemClock);
   const decisions = createDecisionService(
     { settings, clock: systemClock, random: Math.random, registry: new StatsRegistry() },
     {
       store: openMemoryStore(),
-      observer: refusals && {
-        onRequestOverLimit: (hit, entries, used, by) => refusals.note(hit, entries, used, by),
+      observer: memory && {
+        onRequestOverLimit: (hit, entries, used, by) => memory.note(hit, entries, used, by),
       },
     },
   );
@@ -80,7 +81,7 @@ function service(env: Record<string, string>): (request: Uint8Array) => void {
   return (bytes) => decisions.decide(decodeRateLimitRequest(bytes), asker, decided);
 }
 
-/** 1,000 callers in turn. */
+/** 1,000 callers, one after the other. */
 function requestsFor(key: string): Uint8Array[] {
   return Array.from({ length: 1_000 }, (_, user) =>
     toBinary(
@@ -100,9 +101,9 @@ function nanoseconds(decide: (request: Uint8Array) => void, asked: readonly Uint
   return ((user + system) * 1e3) / requests;
 }
 
-const kinds = { 'within the limit': 'free', refused: 'blocked' };
+const kinds = { 'within the limit': 'free', 'over limit': 'blocked' };
 
-/** Each variant has a process of its own, as it would: code that has seen all of them is slower. */
+/** Each variant runs in a separate process, as in production, because code that has run all variants is slower. */
 function measured(variant: string): number[] {
   const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), variant], { encoding: 'utf8' });
   if (child.status !== 0) throw new Error(child.stderr);

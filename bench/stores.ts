@@ -47,7 +47,7 @@ Prints the CPU time per counter of the stores alone.
 );
 const durationMs = seconds * 1000;
 
-/** What each counter of a request is: the bounds of its limits, none for a plain fixed window. */
+/** The kind of each counter of a request: the bounds of its limits. A plain fixed window has none. */
 type Limits = readonly AlgorithmBound[];
 
 const windowMicros = 60_000_000;
@@ -59,11 +59,11 @@ interface Load {
   store: Store;
   underWay: number;
   stopWhenOver: boolean;
-  /** Defaults to none. */
+  /** Undefined for plain fixed windows. */
   limits?: Limits;
 }
 
-/** Keeps `underWay` requests under way until the time is over; gives requests and latencies. */
+/** Runs `underWay` concurrent requests until the time ends. Returns requests and latencies. */
 function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array }> {
   const { store, underWay, stopWhenOver, limits = [] } = load;
   const latenciesMs = new Float64Array(1 << 16);
@@ -107,7 +107,10 @@ interface Row extends Load {
   serverPid?: number | undefined;
 }
 
-/** Counters a second, CPU µs each, the server's, p50 and p99 in ms; the server's is NaN where there is none. */
+/**
+ * Counters per second, CPU time in µs of each, the server's CPU time, and p50 and p99 in ms. The server's CPU time is NaN without a
+ * server.
+ */
 async function measure(load: Row): Promise<number[]> {
   const { serverPid } = load;
   await run(load);

@@ -1,8 +1,11 @@
-/** Ticks finer than the timers of Node, whose unit is a millisecond: a thread of its own sleeps from one to the next. */
+/** Ticks that are finer than Node's timers, whose unit is a millisecond. A separate thread sleeps between ticks. */
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-/** Calls `onTick` every so many milliseconds, 0.05 at least, late ticks at once. Resolves at the first one, with what ends them. */
+/**
+ * Calls `onTick` at this interval in milliseconds, at least 0.05. Late ticks follow immediately. Resolves at the first tick, with a
+ * function that stops them.
+ */
 export async function startTicks(everyMs: number, onTick: () => void): Promise<() => void> {
   const worker = new Worker(new URL(import.meta.url), { workerData: everyMs });
   await once(worker, 'message');

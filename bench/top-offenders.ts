@@ -1,6 +1,6 @@
 /**
- * What knowing who is over limit costs: nanoseconds of CPU for a decision of one descriptor, counted in memory, without and
- * with the sketch; within the limit, and over it with callers of several kinds.
+ * Measures the cost of recording which callers are over limit: nanoseconds of CPU time for a decision of one descriptor, counted in
+ * memory, with and without the sketch. Requests are within the limit, or over limit from several kinds of callers.
  *
  *   npx node bench/top-offenders.ts
  */

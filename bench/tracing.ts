@@ -1,7 +1,7 @@
 /**
- * What tracing costs: nanoseconds of this thread for a decision of one descriptor that comes as a gRPC call without a socket and is counted
- * in memory, without tracing and with a part of the calls traced and exported to a collector in another thread. A decision
- * that also goes through a socket and to Redis takes several times as long, so the shares here are upper bounds.
+ * Measures the cost of tracing: nanoseconds of this thread for a decision of one descriptor. It arrives as a gRPC call without a socket,
+ * and is counted in memory. Some calls are traced and exported to a collector in another thread. A decision that uses a socket and Redis
+ * takes several times as long, so these percentages are upper bounds.
  *
  *   npx node bench/tracing.ts
  */
@@ -63,7 +63,7 @@ const noStream = {
   connection: {
     ...{ peer: undefined, callerMemo: undefined, fieldsMemo: undefined },
     respond: () => {},
-    // A call that is not answered with a decision is none.
+    // A decision is answered by `respond`. Any other answer fails the measurement.
     sendHeaders: fail,
     sendData: () => {},
     sendTrailers: () => {},
@@ -146,7 +146,7 @@ async function nanoseconds({ handler }: Subject, fields: readonly string[]): Pro
   return ((user + system) * 1_000) / calls;
 }
 
-/** Takes everything and says nothing. */
+/** Accepts all spans and answers nothing. */
 const collector = new Worker(
   `const { createServer } = require('node:http');
    const { parentPort } = require('node:worker_threads');

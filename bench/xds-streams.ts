@@ -1,6 +1,6 @@
 /**
- * A fleet of limiters as the control plane sees them: streams of xDS on connections of their own, each of which accepts
- * what it gets. Only what a measurement needs is read of a response.
+ * Simulates a fleet of limiters for the control plane: xDS streams on separate connections, each of which accepts every response. It
+ * reads only the fields that a measurement needs.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader } from '@bufbuild/protobuf/wire';
@@ -18,7 +18,10 @@ interface Answered {
   nonce: string;
 }
 
-/** The same two fields in both forms. Resources are passed over: a thousand times 5,000 of them take longer than what is measured. */
+/**
+ * Reads two fields that both forms have. It skips resources, because reading 5,000 of them a thousand times takes longer than the
+ * measurement.
+ */
 function answeredOf(bytes: Uint8Array): Answered {
   const reader = new BinaryReader(bytes);
   const answered = { version: '', nonce: '' };
@@ -31,7 +34,7 @@ function answeredOf(bytes: Uint8Array): Answered {
   return answered;
 }
 
-/** The bytes that are written to a stream. */
+/** The bytes to write to a stream. */
 const forms = {
   stateOfTheWorld: {
     method: `${service}/StreamAggregatedResources`,
@@ -68,7 +71,7 @@ export class XdsStreams {
     this.#onArrival = onArrival;
   }
 
-  /** Opens one stream; the first response arrives as any other. */
+  /** Opens one stream. Its first response arrives like all others. */
   open(port: number, fleet: string, name: string): void {
     const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
       'grpc.use_local_subchannel_pool': 1,

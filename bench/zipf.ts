@@ -1,6 +1,6 @@
 /**
- * Indexes 0 .. count - 1 by Zipf's law with exponent 1: index i comes up in proportion to 1 / (i + 1). `random`
- * gives numbers in [0, 1).
+ * Returns indexes from 0 to count - 1 by Zipf's law with exponent 1: the frequency of index i is proportional to 1 / (i + 1). `random`
+ * returns numbers in [0, 1).
  */
 export function zipfSequence(options: { count: number; length: number; random: () => number }): Uint32Array {
   const cumulative = new Float64Array(options.count);
@@ -25,7 +25,7 @@ function firstAtLeast(sorted: Float64Array, value: number): number {
   return low;
 }
 
-/** Numbers in [0, 1) that are the same in every run (a 32-bit xorshift generator). */
+/** Returns numbers in [0, 1) that are the same in every run (a 32-bit xorshift generator). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0 || 1;
   return () => {

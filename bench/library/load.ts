@@ -1,6 +1,6 @@
 /**
- * One library under load, in a process of its own: `node bench/library/load.ts <library> <modules> <port> <open calls> <ms>`.
- * Fixed windows of a minute, 1,000 keys, nothing is rejected. Prints decisions, CPU and latencies as JSON.
+ * Puts one library under load, in a separate process: `node bench/library/load.ts <library> <modules> <port> <open calls> <ms>`. It uses
+ * fixed windows of a minute and 1,000 keys, and nothing is over limit. Prints decisions, CPU time and latencies as JSON.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -45,8 +45,8 @@ const libraries: Readonly<Record<string, () => Promise<Decide>>> = {
     return (user) => limiter.consume(user);
   },
   /**
-   * By the adapter that its issues give for a Redis of one's own: https://github.com/upstash/ratelimit-js/issues/81. From 2.1 on its
-   * scripts run on Upstash's server alone, so this is the last version before.
+   * Uses the adapter that its issues suggest for your own Redis: https://github.com/upstash/ratelimit-js/issues/81. From version 2.1 on,
+   * its scripts run only on Upstash's server, so this is the last earlier version.
    */
   async '@upstash/ratelimit'() {
     const { createClient } = require('redis');
@@ -87,7 +87,7 @@ async function run(forMs: number, note: (ms: number) => void): Promise<number> {
   return decisions;
 }
 
-// Until V8 has compiled what is run often, whichever library it is.
+// Runs until V8 has optimized the code of the library.
 for (let warm = 0; warm < 50_000; ) warm += await run(Number(durationMs), () => {});
 const latencies: number[] = [];
 process.send?.('begin');

@@ -36,7 +36,7 @@ Compares the library with others, on one Redis and in memory.
 );
 const durationMs = seconds * 1000;
 
-/** Installed once for each lock file. */
+/** Installs the packages once for each lock file. */
 function installed(): string {
   const folder = join(projectRoot, '.cache/bench-library');
   const lock = 'package-lock.json';
@@ -51,7 +51,7 @@ function installed(): string {
   return folder;
 }
 
-/** CPU of the process and, where there is one, of Redis. */
+/** CPU time of the process and, if there is one, of Redis. */
 async function load(
   library: string,
   where: { port: number; pid: number } | undefined,
@@ -75,7 +75,7 @@ async function load(
   });
 }
 
-/** The median start of Node with this in place of a program, in milliseconds. */
+/** Returns the median start time of Node with this code instead of a program, in milliseconds. */
 function startMs(script: string): number {
   const times = Array.from({ length: 20 }, () => {
     const beganMs = performance.now();
