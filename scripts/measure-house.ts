@@ -1,6 +1,6 @@
 /**
- * `npm run measure-house`: how large the house is, and how far one request and one change of rules walk through it, beside
- * the targets in house.json. It reports, and fails nothing.
+ * `npm run measure-house`: measures the size of the sources, and how many files a request and a change of rules pass through, and
+ * compares the results with the targets in house.json. It only reports, and never fails.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,7 +18,7 @@ import { type Walk, walkOfRequest, walkOfRuleChange } from './house-walks.ts';
 export interface HouseLimits {
   /** The size before the redesigns, for comparison. */
   start: { files: number; lines: number };
-  /** After the redesigns of rules, stores, control plane and command line; and with what comes after them. */
+  /** The target sizes: after the redesigns of rules, stores, control plane and command line, and with later additions. */
   lines: { afterRedesigns: number; end: number };
   filesInAFolder: { min: number; max: number };
   medianLines: { min: number; max: number };
@@ -28,7 +28,7 @@ export interface HouseLimits {
   ruleChange: { files: number };
   /** Folders that may have fewer files than others; `*` is one segment. */
   fewFilesIn: string[];
-  /** The walks as `--write` measured them last. */
+  /** The walks, as `--write` last measured them. */
   walks: { request: WalkSize; ruleChange: WalkSize };
 }
 
@@ -41,7 +41,7 @@ export interface HouseRow {
   isWithin: boolean;
 }
 
-/** By path within the project, the lines of each source file. Tests and generated files are none. */
+/** Returns the number of lines of each source file, by its path in the project, without tests and generated files. */
 export function sourceLines(root = projectRoot): Map<string, number> {
   const paths = globSync('{limiter,control-plane,rules,cli,process,replay,packages}/**/*.ts', { cwd: root });
   const sources = paths.filter((path) => !/\.(?:test|suite)\.ts$/.test(path)).sort();
@@ -195,7 +195,7 @@ async function main(): Promise<void> {
   console.log(tableOf(rows));
 }
 
-/** Why walks cannot be measured, a sentence for each server. */
+/** Returns the reasons why walks cannot be measured, one sentence for each missing server. */
 export function missingServers(environment = process.env): string[] {
   const programs = [redisProgram, etcdProgram, apiServerProgram, kubectlProgram];
   return programs.flatMap((program) => {

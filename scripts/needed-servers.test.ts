@@ -5,7 +5,7 @@ import { neededServers } from './needed-servers.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Sorted. */
+/** Returns the needed servers, sorted. */
 function needsOf(...files: string[]): string[] {
   const { commands, definitions } = neededServers(files.map((file) => join(root, file)));
   return [...commands, ...(definitions ? ['definitions'] : [])].sort();
@@ -31,7 +31,7 @@ describe('neededServers', () => {
   });
 
   it('finds none beside the sources', () => {
-    // It counts files, and leaves the walks alone.
+    // Without `walks`, the script only counts files, and needs no servers.
     const exceptions = new Set(['scripts/measure-house.test.ts']);
     const folders = '{bench,cli,control-plane,limiter,process,replay,rules,scripts}';
     const files = globSync(`${folders}/**/*.test.ts`, { cwd: root });

@@ -2,23 +2,23 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as programs from '../test/support/find-server.ts';
 
-/** The keys are names of constants. */
+/** Commands of programs, by the names of the constants of find-server.ts. */
 const commands = new Map(
   Object.entries(programs).flatMap(([name, value]) =>
     typeof value === 'object' && 'command' in value ? [[name, value.command] as const] : [],
   ),
 );
 
-/** Who imports this file wants the definitions of objects of others, which are no program. */
+/** The file that reads definitions of objects of other projects. A test that imports it needs them, although they are not a program. */
 const definitionsFile = 'definitions.ts';
 
 export interface Needs {
-  /** As `ServerProgram.command`. */
+  /** The same as `ServerProgram.command`. */
   commands: Set<string>;
   definitions: boolean;
 }
 
-/** What test files talk to: the programs of find-server.ts that they, and what they import, name. Paths are absolute. */
+/** Returns the programs of find-server.ts that test files, and the files that they import, name. Paths are absolute. */
 export function neededServers(files: readonly string[]): Needs {
   const needs: Needs = { commands: new Set(), definitions: false };
   const seen = new Set(files);
@@ -37,7 +37,7 @@ export function neededServers(files: readonly string[]): Needs {
   return needs;
 }
 
-/** The imports of files of this repository, without imports of types. */
+/** Returns the imports of files of this repository, without imports of types. */
 function importsOf(text: string): { names: string[]; path: string }[] {
   const statements = text.matchAll(
     /^(?:import|export) (?!type )(?:([^;'"]*?) from )?'(\.{1,2}\/[^']+\.ts)'|\bimport\('(\.{1,2}\/[^']+\.ts)'\)/gm,

@@ -1,6 +1,6 @@
 /**
- * Writes the report of a nightly run that failed as an issue on GitHub, or as a comment where such an issue is open. Needs `gh` and,
- * in the environment, REPORT (Markdown, may be empty), RUN_URL, GH_REPO and GH_TOKEN.
+ * Writes the report of a failed nightly run as an issue on GitHub, or as a comment if such an issue is open. It needs `gh` and these
+ * environment variables: REPORT (Markdown, may be empty), RUN_URL, GH_REPO and GH_TOKEN.
  */
 import { spawnSync } from 'node:child_process';
 

@@ -2,14 +2,17 @@
 import { defineFlags, FlagError, type ScriptFlags } from '../test/support/script-flags.ts';
 
 export interface NightlyPart {
-  /** Selects it on the command line. */
+  /** The name that selects the part on the command line. */
   name: string;
   what: string;
-  /** What follows `npm run`. */
+  /** The arguments of `npm run`. */
   args(seed: number): string[];
-  /** More of the environment. */
+  /** Additional environment variables. */
   env?(seed: number): Record<string, string>;
-  /** A part that runs longer hangs: it is stopped, and has failed. Chosen: about three times what it takes on two cores, of those that last for minutes by themselves twice. */
+  /**
+   * The time after which a part counts as hanging: it is stopped and fails. Chosen: about three times its usual time on two cores, or
+   * twice for parts with a fixed duration of minutes.
+   */
   maxMinutes: number;
 }
 
@@ -111,7 +114,7 @@ export const nightlyParts: readonly NightlyPart[] = [
   {
     name: 'mutants-of-rules',
     what: 'tests of rules/table find 80% of small defects',
-    // Most tests of rules reach a table, and each night has another seed.
+    // Most tests of rules use a table, and each night has another seed.
     args: (seed) => ['mutants', '--', 'rules/table', '--count', '200', '--least', '80', '--seed', `${seed}`],
     maxMinutes: 30,
   },
@@ -164,7 +167,7 @@ Exit status: 0 if all parts passed, 1 if a part failed, 2 for a wrong command li
 export interface PartOutcome {
   part: NightlyPart;
   seed: number;
-  /** Why it failed, such as `exit status 1`; undefined when it passed. */
+  /** The reason why it failed, such as `exit status 1`. Undefined if it passed. */
   failure: string | undefined;
   seconds: number;
   /** The last lines of its output. */
@@ -223,10 +226,10 @@ function wallTime(seconds: number): string {
   return minutes > 0 ? `${minutes} min ${rest} s` : `${rest} s`;
 }
 
-/** Of the output of one part, in characters. Chosen: all parts may fail, and an issue on GitHub has at most 65,536. */
+/** The size of one part's output, in characters. Chosen: an issue on GitHub has at most 65,536, even if all parts fail. */
 const maxQuoted = 4_000;
 
-/** Indented, as no text can end such a block. */
+/** Indents the block, because no text can end an indented block. */
 function quoted(output: string): string[] {
   const kept: string[] = [];
   let room = maxQuoted;

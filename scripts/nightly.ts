@@ -1,4 +1,4 @@
-/** `npm run nightly`: every long test, one after the other. nightly-parts.ts has the list and the command line. */
+/** `npm run nightly`: runs all long tests one after the other. nightly-parts.ts has the list and the command line. */
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import {
   repeating,
 } from './nightly-parts.ts';
 
-/** What is kept of a part's output, in characters. */
+/** The size of the retained end of a part's output, in characters. */
 const maxOutput = 20_000;
 /** The time between SIGTERM and SIGKILL. */
 const stopMs = 20_000;
@@ -29,7 +29,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   });
 }
 
-/** Runs one part with this terminal, in a process group of its own, so that its servers end with it. */
+/** Runs one part with this terminal, in a separate process group, so that its servers end with it. */
 function runPart(part: NightlyPart): Promise<PartOutcome> {
   const startMs = performance.now();
   let output = '';
@@ -51,7 +51,7 @@ function runPart(part: NightlyPart): Promise<PartOutcome> {
     try {
       process.kill(-child.pid!, signal);
     } catch {
-      // It has ended.
+      // The process has already ended.
     }
   };
   stopPart = (signal) => {
@@ -87,7 +87,7 @@ async function runParts(): Promise<void> {
   for (const part of parts) {
     if (isInterrupted) break;
     console.log(`\n== ${part.name}: ${repeating({ part, seed })}`);
-    // The file that a killed run leaves.
+    // A killed run leaves this file.
     writeReport([...outcomes, { part, seed, failure: 'not done', seconds: 0, output: '' }]);
     outcomes.push(await runPart(part));
     writeReport(outcomes);

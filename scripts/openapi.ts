@@ -1,6 +1,6 @@
 /**
- * Writes docs/openapi.json, which programs serve at /v1/openapi.json, from docs/openapi.yaml: what the tests ask become the
- * examples of a path, and `x-rows` stands for what follows from the rows of the rule language. With `--check`, writes nothing and fails when it is stale.
+ * Writes docs/openapi.json, which programs serve at /v1/openapi.json, from docs/openapi.yaml. Requests of the tests become the examples
+ * of a path, and rows of the rule language replace `x-rows`. With `--check`, it writes nothing and fails if the file is out of date.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ for (const { 'x-asked': asked = [], ...rest } of Object.values(document.paths).f
     media.examples = Object.fromEntries(examples);
 }
 
-/** What may stand in place of `x-rows: NAME`. */
+/** The parts that can replace `x-rows: NAME`. */
 const ofRows: Readonly<Record<string, object>> = {
   algorithm: { enum: algorithmNames },
   hitsUnit: { enum: hitsUnits.filter((unit) => unit !== hitsUnits[0]) },

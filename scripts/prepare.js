@@ -1,8 +1,9 @@
-// What npm runs after "npm ci" and "npm install" in a clone, and not where the package is installed: says in one line that npm's own
-// Node is too old. .npmrc keeps npm from saying so in five lines for each of many packages. Plain JavaScript, see bin/program.js.
+// npm runs this file after "npm ci" and "npm install" in a clone, and not where the package is installed. It reports in one line if npm's
+// own Node is too old. .npmrc prevents npm from printing five lines about this for each of many packages. Plain JavaScript, see
+// bin/program.js.
 import { isTooOld, wantedNode } from '../bin/program.js';
 
-// The Node of this process is the one that was just installed, if it was.
+// This process runs on the Node that was just installed, if it was installed.
 const own = process.versions.node;
 const [, ofNpm = own] = /\bnode\/v(\S+)/.exec(process.env.npm_config_user_agent) ?? [];
 if (isTooOld(own))

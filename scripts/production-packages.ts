@@ -1,4 +1,4 @@
-/** The packages that a process needs at run time, out of an installation that has those for development as well. */
+/** Selects the packages that a process needs at run time from an installation with development packages. */
 import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
@@ -8,11 +8,11 @@ interface LockedPackage {
   devOptional?: boolean;
 }
 
-/** What no process reads: types, sources, maps and notes; licenses stay. */
+/** Files that no process reads: types, sources, maps and notes. Licenses stay. */
 const neverRead = /\.(?:ts|mts|cts|tsx|map|flow|md|markdown)$/;
 const license = /^(?:licen[cs]e|notice|copying|copyright)/i;
 
-/** Folders below the project, `node_modules/...`. Those that were not installed here, for another system, are left out. */
+/** Returns folders below the project, `node_modules/...`. Packages for another system, which are not installed here, are left out. */
 export function productionPackages(projectRoot: string): string[] {
   const lock = JSON.parse(readFileSync(join(projectRoot, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, LockedPackage>;
@@ -23,7 +23,7 @@ export function productionPackages(projectRoot: string): string[] {
     .filter((path) => existsSync(join(projectRoot, path)));
 }
 
-/** Copies them, each without the packages below it, which are in the list themselves. */
+/** Copies the packages, each without the packages below it, which the list contains themselves. */
 export function copyPackages(projectRoot: string, packages: readonly string[], target: string): void {
   for (const path of packages) {
     const nested = join(projectRoot, path, 'node_modules');

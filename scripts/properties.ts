@@ -1,4 +1,4 @@
-/** `npm run properties`: the property, model and fuzz tests with many times their cases, round after round. */
+/** `npm run properties`: runs the property, model and fuzz tests with a multiple of their cases, round after round. */
 import { randomInt } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -14,15 +14,15 @@ import { gateTimes, minSeconds, propertyTimesFile } from '../test/support/proper
 import { defineFlags, explaining, FlagError, scriptFlags } from '../test/support/script-flags.ts';
 
 interface PropertiesOptions {
-  /** Parts of the paths of test files; empty: all that have properties. */
+  /** Parts of the paths of test files. If empty, all files with properties run. */
   paths: string[];
   times: number;
-  /** Undefined: one round. */
+  /** Undefined for one round. */
   minutes: number | undefined;
   seed: number;
-  /** Of the test, as a pattern. */
+  /** The name of the test, as a pattern. */
   name: string | undefined;
-  /** Of the case, as fast-check reports it. */
+  /** The path of the case, as fast-check reports it. */
   path: string | undefined;
   writesTimes: boolean;
 }
@@ -68,7 +68,7 @@ Exit status: 0 if no test failed, 1 if a test failed, 2 for a wrong command line
   },
 });
 
-/** Files that have properties, or fuzz; not those that measure time. @throws FlagError when no path has what is asked for */
+/** Returns files with properties or fuzz tests, except those that measure time. @throws FlagError if no path matches */
 function propertyFiles(parts: readonly string[]): string[] {
   const exclude = ['node_modules/**', 'dist/**', '.cache/**', '**/*.timing.test.ts'];
   const mentions = (file: string, words: readonly string[]): boolean => {
@@ -92,19 +92,19 @@ function withoutPackages(stack: string): string {
     .join('\n');
 }
 
-/** The flag that selects a test by its whole name, for a shell. */
+/** Returns the flag that selects a test by its whole name, for a shell. */
 function namePattern(fullName: string): string[] {
   const name = fullName.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return ['--name', `'^${name.replaceAll("'", `'\\''`)}$'`];
 }
 
-/** Sums up what ran in all rounds, and prints what fails as soon as it does. */
+/** Collects the results of all rounds, and prints failures immediately. */
 class Tally implements Reporter {
   cases = 0;
   readonly tests = new Set<string>();
-  /** By the test's name: the command that repeats its first failure. */
+  /** The command that repeats the first failure, by the name of the test. */
   readonly failed = new Map<string, string>();
-  /** By file: what its most expensive property took of a processor. */
+  /** The CPU time of the most expensive property, by file. */
   readonly seconds = new Map<string, number>();
   readonly #options: PropertiesOptions;
   readonly #hangs = new HangRecord();
@@ -156,7 +156,7 @@ class Tally implements Reporter {
     console.log(`repeat it with: ${command}`);
   }
 
-  /** The very case, when fast-check says where it is. */
+  /** The failed case, if fast-check reports its path. */
   #repeating(test: TestCase): string {
     const reported = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
     const path = reported?.find((path) => path !== undefined);
@@ -184,7 +184,7 @@ async function runRound(
   });
   const breakOff = (): void => void vitest.cancelCurrentRun('keyboard-input');
   until.addEventListener('abort', breakOff);
-  // The test that runs at that moment ends its servers; a property that does not end is left to the end of the process.
+  // The running test stops its servers. A property that does not end stops with the process.
   const late = new Promise<void>((resolve) => {
     until.addEventListener('abort', () => setTimeout(resolve, 30_000).unref());
   });
@@ -201,7 +201,7 @@ function writeTimes(seconds: ReadonlyMap<string, number>): void {
   writeFileSync(propertyTimesFile, `${JSON.stringify(Object.fromEntries(rows), undefined, 2)}\n`);
 }
 
-/** Rounds until the time is up or Ctrl-C. */
+/** Runs rounds until the time ends or you press Ctrl-C. */
 async function runRounds(options: PropertiesOptions, files: string[]): Promise<void> {
   const startMs = performance.now();
   const seconds = (): string => `${Math.round((performance.now() - startMs) / 1000)} s`;

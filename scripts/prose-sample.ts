@@ -1,6 +1,6 @@
 /**
- * `npm run prose-sample`: prints sentences of the documents mixed with sentences of other projects, so that a reader who does not know
- * which is which can mark those that a technical writer would rewrite.
+ * `npm run prose-sample`: prints sentences of the documents mixed with sentences of other projects. A reader who does not know their
+ * source can mark the sentences that a technical writer would rewrite.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * `npm run prose`: lints the documents. Most findings are errors; prose.json records the numbers of the others, which may only fall.
- * CONTRIBUTING.md says what the kinds mean.
+ * `npm run prose`: lints the documents. Most findings are errors. prose.json records the numbers of the other findings, which may only
+ * fall. CONTRIBUTING.md explains the kinds.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ function isRatchet(kind: Kind): kind is Ratchet {
   return ratchets.some((ratchet) => ratchet === kind);
 }
 
-/** `rose` holds the kinds with more findings than recorded. Of errors, none are recorded. */
+/** Returns in `rose` the kinds with more findings than recorded, and in `fell` those with fewer. Errors are never recorded. */
 export function compareCounts(counts: Counts, recorded: Recorded): { rose: Kind[]; fell: Kind[] } {
   const allowed = (kind: Kind): number => (isRatchet(kind) ? recorded[kind] : 0);
   return {

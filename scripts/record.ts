@@ -1,8 +1,8 @@
 /**
- * `npm run record`: plays the first minutes with Weir, with the commands of docs/start.md, and draws what they print as
- * docs/pictures/story.svg. `--check` plays them again and fails when they print something else than the picture shows.
+ * `npm run record`: runs the commands of docs/start.md, and draws their output as docs/pictures/story.svg. With `--check`, it runs them
+ * again, and fails if the output differs from the picture.
  *
- * Typing and the time to read are made up, and ports are shown as the limiter's own; nothing else is.
+ * Typing and reading times are invented, and the picture shows the limiter's default ports. Everything else is real.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ import { drawTerminal, rowsOfPicture, type TerminalStep } from './terminal-pictu
 const target = join(projectRoot, 'docs/pictures/story.svg');
 const columns = 124;
 
-/** Beginnings of the commands, in the order of the story, with what is said before. */
+/** The beginnings of the commands, in the order of the story, each with the text before it. */
 const story: readonly [comment: string, beginning: string, beforehand?: (site: Site) => Promise<void>][] = [
   [
     'npm start: a limiter, five requests a minute for each client address. Ask it until it says no:',
@@ -39,7 +39,7 @@ interface Site {
   debug: number;
 }
 
-/** All requests have to come in one minute. */
+/** All requests must be in the same minute. */
 async function roomInMinute(): Promise<void> {
   const second = new Date().getUTCSeconds();
   if (second > 45) await sleep((61 - second) * 1_000);
@@ -91,7 +91,7 @@ async function play(): Promise<TerminalStep[]> {
   }
 }
 
-/** A repository with the rules of the examples, and programs as a clone has them. */
+/** Creates a repository with the rules of the examples, and programs as in a clone. */
 function prepare(folder: string): void {
   cpSync(join(projectRoot, 'examples/rules'), join(folder, 'examples/rules'), { recursive: true });
   mkdirSync(join(folder, 'bin'));
@@ -146,7 +146,7 @@ async function run(typed: string, { folder, http, debug }: Site): Promise<{ outp
   return { output, ms: Math.round(performance.now() - startMs) };
 }
 
-/** What differs from run to run: times, ends of windows, versions. */
+/** Replaces text that differs from run to run: times, ends of windows, versions. */
 function comparable(rows: readonly string[]): string {
   return rows
     .join('\n')

@@ -1,6 +1,6 @@
 /**
- * `npm run release`: makes the files of a release from the commit that is checked out, and pushes them with the image. It uses only
- * an export of that commit, so the same commit always gives the same bytes.
+ * `npm run release`: creates the files of a release from the commit that is checked out, and pushes them with the image. It uses only an
+ * export of that commit, so the same commit always gives the same bytes.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -25,12 +25,12 @@ import { projectRoot, run } from './commands.ts';
 
 interface ReleaseOptions {
   dryRun: boolean;
-  /** On GitHub, `owner/name`. */
+  /** The repository on GitHub: `owner/name`. */
   repository: string;
   /** The name of the image without a tag. Registries allow only lowercase letters. */
   image: string;
   out: string;
-  /** The processors that it makes the command line for, by Node's names. May be empty. */
+  /** The processors of the single executables, by Node's names. May be empty. */
   processors: readonly string[];
 }
 
@@ -121,7 +121,7 @@ Exit status: 0 after a complete release or dry run, 1 if it stopped or failed, 2
   },
 });
 
-/** The field `repository` of package.json: `github:owner/name`. */
+/** Returns `owner/name` from the field `repository` of package.json: `github:owner/name`. */
 function ownRepository(): string {
   const { repository } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as {
     repository: string;
@@ -154,7 +154,7 @@ function readRelease(options: ReleaseOptions, folder: string): Release {
   return { ...options, version, commit, epochSeconds, sources };
 }
 
-/** All reasons that stop the release, so that you can correct them together. */
+/** Returns all problems that block the release, so that you can correct them together. */
 function refusals({ version, sources }: Release): string[] {
   const reasons: string[] = [];
   const changed = printed('git', ['status', '--porcelain']).split('\n').filter(Boolean);
@@ -174,7 +174,9 @@ function refusals({ version, sources }: Release): string[] {
   return reasons;
 }
 
-/** Writes test/released/<version>.json unless it is there. The release has to contain it, so it stops until it is committed. */
+/**
+ * Writes test/released/<version>.json if it does not exist. The release must contain it, so the command then stops until you commit it.
+ */
 function recordRelease({ version, dryRun }: Release): void {
   const record = `test/released/${version}.json`;
   if (existsSync(join(projectRoot, record))) return;
@@ -193,13 +195,13 @@ function works(command: string, ...args: string[]): boolean {
 
 type ImageBuilder = 'docker' | 'podman' | 'buildah';
 
-/** Undefined where there is none. */
+/** Returns undefined if there is none. */
 function imageBuilder(): ImageBuilder | undefined {
   if (works('docker', 'buildx', 'version')) return 'docker';
   return (['podman', 'buildah'] as const).find((command) => works(command, '--version'));
 }
 
-/** The section of CHANGELOG.md, without its heading, which may go on after the title with a date. */
+/** Returns the section of CHANGELOG.md without its heading. A date may follow the title in the heading. */
 function changesOf(sources: string, title: string): string | undefined {
   const sections = readFileSync(join(sources, 'CHANGELOG.md'), 'utf8').split(/^## /m).slice(1);
   const section = sections.find((text) => new RegExp(`^${RegExp.escape(title)}( .*)?\n`).test(text));
@@ -214,8 +216,8 @@ function releaseNotes({ repository, sources, version }: Release): string {
 }
 
 /**
- * All that a release has names its repository and its image: the placeholder stands in documents, chart, alerts and examples. Its
- * chart has the image as the default, also in what is made of its values and by Helm.
+ * Replaces the placeholder in documents, chart, alerts and examples by the repository and the image of the release. The image becomes the
+ * default of the chart, also in the files that are generated from its values and by Helm.
  */
 function nameRelease({ sources, repository, image, epochSeconds }: Release, helm: string): void {
   for (const path of printed('git', ['ls-files'], projectRoot).split('\n')) {
@@ -237,15 +239,15 @@ function nameRelease({ sources, repository, image, epochSeconds }: Release, helm
   writeFileSync(join(chart, 'values.yaml'), `${before}\n  repository: ${image}\n${after}`);
   const env = { WEIR_HELM: helm };
   mustRun({ title: 'chart', command: process.execPath, args: ['scripts/chart.ts'], cwd: sources, env });
-  // Helm keeps the times of files.
+  // Helm preserves the times of files.
   for (const path of readdirSync(chart, { recursive: true, encoding: 'utf8' })) {
     utimesSync(join(chart, path), epochSeconds, epochSeconds);
   }
 }
 
 /**
- * `weir-<version>-linux-x64.tar.gz`, with the program, its name as a plugin of kubectl, and the licenses. Node for another processor than
- * this one comes from its npm package, at the version of this one.
+ * Creates `weir-<version>-linux-x64.tar.gz` with the program, a link for the kubectl plugin, and the licenses. For another processor, it
+ * takes Node of the same version from Node's npm package.
  */
 function makeCommandLine({ version, out, sources, epochSeconds }: Release, processor: string): void {
   const name = `weir-${version}-linux-${processor}`;
@@ -270,7 +272,7 @@ function makeCommandLine({ version, out, sources, epochSeconds }: Release, proce
   renameSync(`${tar}.gz`, join(out, `${name}.tar.gz`));
 }
 
-/** The folder of Node for a processor, unpacked into `folder`. */
+/** Unpacks Node for a processor into `folder`, and returns its folder. */
 function nodeOf(processor: string, folder: string): string {
   const name = `node-linux-${processor}@${process.versions.node}`;
   const [tarball = ''] = printed('npm', ['pack', '--silent', '--pack-destination', folder, name]).split('\n');
@@ -279,7 +281,7 @@ function nodeOf(processor: string, folder: string): string {
   return join(folder, 'package');
 }
 
-/** Makes the files of the release in `out`; their names. */
+/** Creates the files of the release in `out`, and returns their names. */
 function makeFiles(release: Release, helm: string): string[] {
   const { version, out, sources } = release;
   nameRelease(release, helm);
@@ -293,7 +295,7 @@ function makeFiles(release: Release, helm: string): string[] {
   const versions = ['--version', version, '--app-version', version];
   const args = ['package', 'charts/weir', ...versions, '--destination', chart];
   mustRun({ title: 'chart', command: helm, args, cwd: sources });
-  // Helm would give it the name of the npm tarball.
+  // Helm would use the name of the npm tarball.
   renameSync(join(chart, `weir-${version}.tgz`), join(out, chartFile(version)));
   for (const processor of release.processors) makeCommandLine(release, processor);
   writeFileSync(join(out, `weir-${version}.cdx.json`), billOfMaterials(release));
@@ -315,8 +317,9 @@ interface Bill {
 }
 
 /**
- * What the package needs at run time, as CycloneDX. npm gives it the present time and a number by chance; and what it omits for
- * `--omit dev` are also packages that both kinds of dependencies need, so here those go that it marks.
+ * Returns the run-time dependencies of the package as CycloneDX. npm adds the current time and a random number, which are replaced.
+ * `--omit dev` would also omit packages that both kinds of dependencies need, so this function removes only packages that npm marks as
+ * development packages.
  */
 function billOfMaterials({ sources, epochSeconds }: Release): string {
   const flags = ['--package-lock-only', '--sbom-format', 'cyclonedx', '--sbom-type', 'application'];
@@ -342,7 +345,7 @@ function sha256(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** In this order: a release that people see has all that it names. */
+/** The order matters: when people see a release, everything that it names must exist. */
 function pushingSteps(release: Release, files: readonly string[], helm: string): Step[] {
   const { repository, image, version, out } = release;
   const create = ['release', 'create', `v${version}`, '--repo', repository, '--verify-tag'];
@@ -355,7 +358,10 @@ function pushingSteps(release: Release, files: readonly string[], helm: string):
   ];
 }
 
-/** docker builds and pushes at once, and writes the digest to image.json; the others one after the other, to image.digest. */
+/**
+ * docker builds and pushes in one step, and writes the digest to image.json. The other programs need two steps, and write it to
+ * image.digest.
+ */
 function imageSteps(release: Release, command: ImageBuilder): Step[] {
   const { repository, version, out, sources: cwd, epochSeconds } = release;
   const image = `${release.image}:${version}`;

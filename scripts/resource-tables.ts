@@ -1,4 +1,4 @@
-/** Tables of every field of a custom resource, for docs/custom-resources.md, from its CustomResourceDefinition. */
+/** Creates tables of all fields of a custom resource for docs/custom-resources.md, from its CustomResourceDefinition. */
 import { readFileSync } from 'node:fs';
 import { load } from 'js-yaml';
 
@@ -47,8 +47,8 @@ function typeOf(schema: FieldSchema): string {
 }
 
 /**
- * A table for each object, and none for rules in rules, which have the fields of the first ones. `shown` has the path of each table
- * by the names of its fields: objects with the same ones share it.
+ * Creates a table for each object, except for nested rules, which have the fields of the first ones. `shown` has the path of each table
+ * by the names of its fields, because objects with the same fields share a table.
  */
 function tablesOf(path: string, schema: FieldSchema, shown: Map<string, string>): string[] {
   const fields = fieldsOf(schema);

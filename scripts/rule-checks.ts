@@ -1,6 +1,6 @@
 /**
- * What the CRD says of fields that may not stand beside each other: once in words of JSON Schema (`structuralChecks`), and once as
- * expressions (CEL) with a sentence each (`sentenceChecks`).
+ * The checks of the CRD for fields that exclude each other: as JSON Schema (`structuralChecks`), and as expressions (CEL) with a message
+ * each (`sentenceChecks`).
  */
 import { algorithmNames, algorithmsWith } from '../rules/algorithms/registry.ts';
 import { limitFields, ruleFields } from '../rules/language/fields.ts';
@@ -14,9 +14,9 @@ const leasedAlgorithms = algorithmsWith(ruleFields.lease.isFor).map(enumName);
 export interface RuleChecks {
   readonly descriptor: Record<string, unknown>;
   readonly rateLimit: Record<string, unknown>;
-  /** Of each element of `rateLimits`. */
+  /** The checks of each element of `rateLimits`. */
   readonly limitOfSeveral: Record<string, unknown>;
-  /** Of `unlimited` there. */
+  /** The check of `unlimited` there. */
   readonly unlimitedOfSeveral: Record<string, unknown>;
 }
 
@@ -35,7 +35,7 @@ const burstOfBuckets = [
   { required: ['algorithm'], properties: { algorithm: { enum: burstAlgorithms } } },
 ];
 
-/** The number 0 needs no pattern: there is no other one. */
+/** The number 0 needs no pattern, because no other number is allowed. */
 const noLease = { pattern: '^0[0.]*%?$' };
 
 /** The fields that a lease may be combined with. */
@@ -59,8 +59,8 @@ const reservable = [
 ];
 
 /**
- * For editors and for the levels of rules below the first. The API server's messages name the words, as "must validate one and only
- * one schema (oneOf)", and rarely the mistake.
+ * The checks for editors, and for rules below the first level. For these, the API server's messages name the keyword, as in "must
+ * validate one and only one schema (oneOf)", and rarely the mistake.
  */
 export const structuralChecks: RuleChecks = {
   descriptor: {
@@ -74,7 +74,7 @@ export const structuralChecks: RuleChecks = {
   },
   rateLimit: {
     oneOf: [...windowSpellings, { required: ['unlimited'], properties: { unlimited: { enum: [true] } } }],
-    // Apart from oneOf, because the API server then names the one field that is too many.
+    // Separate from oneOf, because the API server then names the superfluous field.
     anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
     allOf: [
       { anyOf: [counted, { not: { anyOf: ownLimitFields.map((name) => ({ required: [name] })) } }] },
@@ -86,7 +86,7 @@ export const structuralChecks: RuleChecks = {
 };
 
 interface Sentence {
-  /** Holds where nothing is wrong. */
+  /** True if there is no mistake. */
   condition: string;
   message: string;
 }
@@ -103,7 +103,10 @@ function where(written: string, ...sentences: Sentence[]): Case {
   return { written, sentences };
 }
 
-/** One validation, which says the first that does not hold. The API server takes longer for several, for each of 10,000 rules. */
+/**
+ * Returns one validation, whose message names the first condition that does not hold. Several validations take the API server longer for
+ * each of 10,000 rules.
+ */
 function together(...cases: Case[]) {
   const rules = cases.map(({ written, sentences }) => {
     return `(!${written} || (${sentences.map(({ condition }) => condition).join(' && ')}))`;
@@ -169,7 +172,7 @@ const ofLimits = [
 const hasLimit = '(has(self.rateLimit) || has(self.rateLimits))';
 const isLimited = '!(has(self.rateLimit) && has(self.rateLimit.unlimited) && self.rateLimit.unlimited)';
 
-/** A lease that is a number is 0; texts are compared because a pattern would cost too much. */
+/** A lease that is a number is 0. Texts are compared, because a pattern would exceed the cost budget. */
 const zeros = [
   '0',
   '0%',
@@ -214,13 +217,13 @@ const ofDescriptors = [
 ];
 
 /**
- * In the words of the validator. For the first level of rules alone: there may be 10,000 rules at each level, and the API server
- * multiplies the cost of an expression by the most that there may be.
+ * The checks with the validator's messages. Only for the first level of rules, because each level may have 10,000 rules, and the API
+ * server multiplies the cost of an expression by the maximum.
  */
 export const sentenceChecks: RuleChecks = {
   descriptor: {
     'x-kubernetes-validations': [together(...ofDescriptors)],
-    // Whether a value has a * is beyond the budget of expressions: it may be too long.
+    // A check for * in a value would exceed the cost budget of expressions, because a value may be long.
     anyOf: [
       { properties: { shareThreshold: { enum: [false] } } },
       { properties: { value: { pattern: '[*]' } } },

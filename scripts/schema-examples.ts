@@ -1,4 +1,4 @@
-/** How each field of a JSON Schema may look, by its name; where a name means several things, with the field above it. */
+/** Examples for each field of the JSON Schemas, by its name. If a name has several meanings, the field above it is part of the key. */
 import {
   calendarFields,
   type FieldRows,
@@ -17,7 +17,7 @@ const matcher = { name: 'x-plan', string_match: { exact: 'gold' } };
 const actions = [{ remote_address: {} }, { generic_key: { descriptor_value: 'checkout' } }];
 const rateLimits = [{ actions }];
 
-/** The example of each row, in the spelling of manifests. */
+/** The example of each row, as manifests spell it. */
 function examplesOf(rows: FieldRows | OverrideRows, parent = ''): Record<string, unknown> {
   const examples = Object.entries(rows).map(([name, { example, words }]): [string, unknown] => [
     `${parent}${name}`,
@@ -26,7 +26,7 @@ function examplesOf(rows: FieldRows | OverrideRows, parent = ''): Record<string,
   return Object.fromEntries(examples);
 }
 
-/** Examples in the spelling of manifests. */
+/** Examples as manifests spell them. */
 const ofRules: Record<string, unknown> = {
   ...examplesOf(overrideSpecFields),
   ...examplesOf(reserveFields),
@@ -142,7 +142,7 @@ const ofProfiles: Record<string, unknown> = {
 const snake = (name: string): string =>
   name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** With the names of rule files, all the way down. */
+/** Returns the value with the names of rule files on all levels. */
 export function snakeKeys(value: unknown): unknown {
   if (typeof value === 'string') return ruleFileWord(value);
   if (Array.isArray(value)) return value.map(snakeKeys);
@@ -152,7 +152,7 @@ export function snakeKeys(value: unknown): unknown {
 
 const ruleFileExamples = snakeKeys(ofRules) as Record<string, unknown>;
 
-/** Examples of a field below another one (empty: at the top) in the schema of this name. Throws where there is none. */
+/** Returns examples of a field below another one (empty: at the top) in the schema of this name. Throws if there are none. */
 export function exampleOf(schema: string, parent: string, name: string): unknown[] {
   const tables: Record<string, Record<string, unknown>> = {
     rules: ruleFileExamples,

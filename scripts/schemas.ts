@@ -1,6 +1,7 @@
 /**
- * Writes the JSON Schemas of all that people write, for editors: from the rows of rules and overrides, and from what the readers
- * of callers files and profiles know. With `--check`, writes nothing and fails when a committed file is stale.
+ * Writes the JSON Schemas of all files that people write, for editors. They come from the rows of rules and overrides, and from the
+ * fields that the readers of callers files and profiles know. With `--check`, it writes nothing and fails if a committed file is out of
+ * date.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { z } from 'zod';
@@ -46,7 +47,7 @@ const listOf = (description: string, items: Schema, more: Schema = {}): Schema =
 const required = (...names: string[]): Schema => ({ required: names });
 const anyOf = (names: readonly string[]): Schema => ({ anyOf: names.map((name) => required(name)) });
 
-/** A model's schema without what only the API server reads. */
+/** Returns a model's schema without keywords that only the API server reads. */
 function ofModel(model: z.ZodType): Schema {
   const { $schema: _, ...schema } = z.toJSONSchema(model, {
     target: 'draft-7',
@@ -65,12 +66,12 @@ function cleaned(schema: Schema): Schema {
     const { nullable: _, ...value } = result;
     return { anyOf: [value, { type: 'null' }], description: value['description'] };
   }
-  // Editors ask for the types by themselves, the API server by a word of its own.
+  // Editors need the types, and the API server needs its own keyword for them.
   if (schema['x-kubernetes-int-or-string'] === true) {
     delete result['anyOf'];
     result['type'] = ['integer', 'string'];
   }
-  // The API server leaves it to the control plane to reject a unit beside a window in all cases.
+  // The schema of the API server leaves this check to the control plane.
   if ((result['oneOf'] as Schema[] | undefined)?.some(isOfUnit)) result['not'] = required('unit', 'window');
   const isClosed = result['type'] !== 'object' || result['properties'] === undefined;
   return isClosed || 'additionalProperties' in result ? result : { ...result, additionalProperties: false };
@@ -86,12 +87,12 @@ function cleanedWord(word: string, value: unknown): unknown {
   return mapSchemas(word, value, cleaned);
 }
 
-/** Not every editor knows `(?i:...)`. */
+/** Some editors do not support `(?i:...)`. */
 function inAnyCase(words: string): string {
   return words.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 }
 
-/** Applies `change` to all schemas in the value of a word. */
+/** Applies `change` to all schemas in the value of a keyword. */
 function mapSchemas(
   word: string,
   value: unknown,
@@ -108,7 +109,7 @@ function mapSchemas(
   return isSchema && typeof value === 'object' ? change(value as Schema) : value;
 }
 
-/** Rules nest: each level is the same schema, by reference, that of the second: at the first only the API server knows the checks. */
+/** Replaces nested rules by a reference to the schema of the second level. Only the API server checks the first level differently. */
 function nested(schema: Schema): Schema {
   const properties = schema['properties'] as Fields;
   const descriptors = properties['descriptors']!;
@@ -129,14 +130,14 @@ function nested(schema: Schema): Schema {
   };
 }
 
-/** Fields of rule files that readers take as written where they are null: what they then hold is rejected, or nobody means it. */
+/** Fields of rule files for which null is not the same as a missing field. The resulting value is rejected, or hardly intended. */
 const neverNull = [
   'rate_limits',
   'reserve',
   ...ownLimitFields.filter((name) => name !== 'warnAt').map(ruleFileName),
 ];
 
-/** Readers of rule files take null for what is not written, but where it has to be. */
+/** Allows null for optional fields, because readers of rule files treat null as missing. */
 function orNull(schema: Schema): Schema {
   const { enum: values, oneOf } = schema;
   return {
@@ -161,10 +162,10 @@ function conditionOrNull(schema: Schema): Schema {
   return { type: 'object', ...schema, properties: { ...properties, ...Object.fromEntries(written) } };
 }
 
-/** Rule files have other bounds than objects: no length of texts and lists but that of several limits. */
+/** Removes bounds that rule files do not have: the lengths of texts and lists, except the number of several limits. */
 function ofRuleFile(schema: Schema): Schema {
   const { maxLength, ...own } = schema;
-  // Only objects may have numbers as texts.
+  // Only objects may write numbers as texts.
   if (own['pattern'] === wholeNumberPattern) {
     delete own['pattern'];
     delete own['anyOf'];
@@ -191,7 +192,7 @@ function ofRuleFile(schema: Schema): Schema {
   });
   const whole = Object.fromEntries(entries);
   const result = own['description'] === undefined ? conditionOrNull(whole) : whole;
-  // Where there is no unit, its length is the condition.
+  // A length of 0 is a condition, not a bound: the text is empty.
   if (maxLength === 0) return { ...result, maxLength };
   const isAnyText =
     result['type'] === 'string' && result['pattern'] === undefined && result['enum'] === undefined;
@@ -231,7 +232,7 @@ function manifestSchema(ofKind: string, description: string, spec: Schema): Sche
   return object(description, properties, more);
 }
 
-/** The expressions by which the API server checks an override. */
+/** The expressions with which the API server checks an override. */
 function overrideSchema(): Schema {
   const one = (names: readonly string[]): Schema => ({ oneOf: names.map((name) => required(name)) });
   const hasGrant = required('grant');
@@ -305,7 +306,7 @@ function callersSchema(): Schema {
   return object('A callers file (CALLERS_FILE).', { callers }, { required: ['callers'] });
 }
 
-/** Both spellings of protobuf's JSON. `needed` are fields that have to be there, in either. */
+/** Returns a schema with both spellings of protobuf's JSON. One spelling of each field in `needed` is required. */
 function ofEnvoy(
   description: string,
   fields: Fields,
@@ -324,7 +325,7 @@ function ofEnvoy(
 
 function profilesSchema(): Schema {
   const definitions: Fields = {};
-  /** Said once, and meant wherever it stands. */
+  /** Defines a schema, and returns a reference to it. */
   const defined = (name: string, schema: Schema): Schema => {
     definitions[name] = schema;
     return { description: schema['description'], allOf: [{ $ref: `#/definitions/${name}` }] };
@@ -454,13 +455,13 @@ function profilesSchema(): Schema {
   );
 }
 
-/** Adds to each field how it may look. */
+/** Adds an example to each field. */
 function withExamples(of: string, schema: Schema, parent = ''): Schema {
   const entries = Object.entries(schema).map(([word, value]): [string, unknown] => {
     if (word !== 'properties')
       return [word, mapSchemas(word, value, (one, name = parent) => withExamples(of, one, name))];
     const fields = Object.entries(value as Fields).map(([name, one]): [string, Schema] => {
-      // Conditions have fields, too, and nothing to say of them.
+      // Conditions also have fields, which need no examples.
       if (one['description'] === undefined) return [name, one];
       return [name, { ...withExamples(of, one, name), examples: exampleOf(of, parent, name) }];
     });

@@ -1,10 +1,10 @@
-/** `npm run screenshots`: the pictures of the consoles in docs/, taken while the tests of the consoles use them. */
+/** `npm run screenshots`: takes the pictures of the consoles in docs/ while the tests of the consoles run. */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { mustRun, projectRoot } from './commands.ts';
 
 const folder = join(projectRoot, 'docs', 'pictures');
-/** Of each: they are a part of every copy of the repository. */
+/** The largest size of a picture, because every copy of the repository contains all pictures. */
 const maxBytes = 150_000;
 
 mustRun('vitest', ['run', 'test/console', '--project', 'tests'], {

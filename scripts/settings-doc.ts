@@ -1,6 +1,6 @@
 /**
- * Writes docs/settings.md and docs/settings-control-plane.md, each from its table of settings and the prose of its
- * template. With `--check`, writes nothing and fails when a committed file is stale.
+ * Writes docs/settings.md and docs/settings-control-plane.md from the tables of settings and the text of their templates. With `--check`,
+ * it writes nothing and fails if a committed file is out of date.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { controlPlaneSettingGroups } from '../control-plane/settings/table.ts';
@@ -63,7 +63,7 @@ function groupTable(title: string, settings: SettingsTable, aliases: AliasTable)
   return [`### ${title}`, '', ...head, ...rows].join('\n');
 }
 
-/** The documents mark such settings in the first column. */
+/** Settings that the documents mark in the first column. */
 const ours = 'Not in the Go service.';
 
 function variable(setting: Setting<unknown>, aliases: AliasTable): string {
@@ -89,7 +89,7 @@ function code(value: string): string {
   return `\`${value}\``;
 }
 
-/** Empty when it is missing, which is stale too. */
+/** Returns an empty text if the file is missing, which counts as out of date. */
 function committedText(target: URL): string {
   try {
     return readFileSync(target, 'utf8');

@@ -1,6 +1,6 @@
 /**
- * The JSON Schemas of what people write in `spec` of objects, from the rows of `rules/language`. They have words that only the API
- * server reads (`x-kubernetes-*`) and words that it does not take: `crd.ts` and `schemas.ts` each leave out the others.
+ * The JSON Schemas of `spec` of objects, from the rows of `rules/language`. They contain keywords that only the API server reads
+ * (`x-kubernetes-*`), and keywords that it rejects. `crd.ts` and `schemas.ts` each leave out the keywords of the other.
  */
 import { algorithmNames } from '../rules/algorithms/registry.ts';
 import {
@@ -25,7 +25,7 @@ import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks
 
 export type Schema = { [word: string]: unknown };
 
-/** Where a field stands: its level of rules, from 1, and whether it belongs to one limit among several. */
+/** The place of a field: its level of rules, from 1, and whether it belongs to one limit among several. */
 interface Position {
   readonly level: number;
   readonly isAmongSeveral?: boolean;
@@ -95,7 +95,7 @@ const writers: Writers = {
   boolean: ({ description, amongSeveral, says }, { isAmongSeveral, level }) => {
     if (isAmongSeveral && amongSeveral !== undefined)
       return { type: 'boolean', ...checksAt(level).unlimitedOfSeveral, ...described(amongSeveral) };
-    // An override says something, or leaves it out.
+    // A field of an override has a value, or is absent.
     return { type: 'boolean', ...(says !== undefined && { enum: [true] }), description };
   },
   uint32: ({ min = 0, max = maxUint32, description }) => {
@@ -160,19 +160,19 @@ function schemaOf(row: FieldRow | OverrideRow, position: Position): Schema {
   return writers[row.kind](row, position);
 }
 
-/** Words of enums as rule files spell them, by the spelling of manifests. */
+/** The values of enums in rule files, by their spelling in manifests. */
 const ruleFileSpelling = new Map<unknown, string>(
   Object.values<FieldRow>({ ...limitFields, ...reserveFields })
     .flatMap(({ words = [] }) => words)
     .map((word) => [enumName(word), word]),
 );
 
-/** A value as rule files have it. */
+/** Returns a value as rule files spell it. */
 export function ruleFileWord(value: unknown): unknown {
   return ruleFileSpelling.get(value) ?? value;
 }
 
-/** Replaces the words of manifests by those of rule files. */
+/** Replaces the spelling of manifests by that of rule files. */
 export function ruleFileWords(words: string): string {
   const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
   return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);
@@ -186,10 +186,10 @@ function checksAt(level: number): RuleChecks {
 /** `spec` of a RateLimitConfig. */
 export const specSchema = object(specFields, top, { description: 'Rate limits of one domain.' });
 
-/** In the Common Expression Language (CEL), whose word `for` Kubernetes 1.30 takes as a field in this spelling alone. */
+/** The field `for` in the Common Expression Language (CEL). Kubernetes 1.30 accepts only this spelling. */
 const spelled = (field: string): string => (field === 'for' ? '__for__' : field);
 
-/** In CEL: that so many of these fields are there. */
+/** Returns a CEL expression that is true if exactly `count` of these fields are present. */
 function howMany(fields: readonly string[], count: number): string {
   return `[${fields.map((field) => `has(self.${spelled(field)})`).join(', ')}].filter(one, one).size() == ${count}`;
 }

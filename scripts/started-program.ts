@@ -2,27 +2,27 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 export interface StartedProgram {
-  /** The time from the spawn to the awaited line. */
+  /** Milliseconds from the spawn to the awaited line. */
   ms: number;
   pid: number;
   output(): string;
-  /** Ends it in order; resolves with its exit status. */
+  /** Stops the program with SIGTERM. Resolves with its exit status. */
   stop(): Promise<number | null>;
 }
 
 export interface StartOptions {
   command: string;
   args: readonly string[];
-  /** All of it: nothing of our own environment. */
+  /** The whole environment. The program does not inherit any other variables. */
   env: Record<string, string>;
   /** The line that the program prints when it is ready. */
   until: RegExp;
 }
 
-/** Longer than any start on a slow machine. */
+/** Chosen: longer than any start on a slow machine. */
 const patienceMs = 60_000;
 
-/** Starts a program and waits until it says that it is up. Rejects with its output when it does not. */
+/** Starts a program and waits until it prints the line. Rejects with its output if it does not. */
 export async function startProgram({ command, args, env, until }: StartOptions): Promise<StartedProgram> {
   const startMs = performance.now();
   const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,6 +1,6 @@
 /**
- * Writes the tables of documents whose rows are in the code: all fields in docs/rules.md and docs/custom-resources.md, all reasons
- * in docs/status.md. With `--check`, writes nothing and fails when they are stale.
+ * Writes the tables of documents whose rows are in the code: all fields in docs/rules.md and docs/custom-resources.md, and all reasons in
+ * docs/status.md. With `--check`, it writes nothing and fails if they are out of date.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type ReasonRow, reasons } from '../control-plane/model/reasons.ts';
@@ -54,7 +54,7 @@ function conditionTable(): string {
   return ['| condition | status, reason | what it says |', '|---|---|---|', ...lines].join('\n');
 }
 
-/** Reasons of conditions share a row. */
+/** Reasons with the same conditions share a row. */
 function eventTable(): string {
   const ofConditions = (['Normal', 'Warning'] as const).map((type) => {
     const names = reasonRows.filter(([, { of, event }]) => of.length > 0 && event === type);
@@ -67,7 +67,7 @@ function eventTable(): string {
   return ['| type | reason | what happened |', '|---|---|---|', ...ofConditions, ...others].join('\n');
 }
 
-/** By path, what stands between the marks of a document, in their order. */
+/** Returns the contents between the marks of each document, in their order, by path. */
 const documents: readonly [path: string, parts: readonly string[]][] = [
   ['docs/rules.md', [maps.map(table).join('\n\n')]],
   ['docs/status.md', [conditionTable(), eventTable()]],

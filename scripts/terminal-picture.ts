@@ -4,17 +4,17 @@
  */
 
 export interface TerminalLine {
-  /** `comment` is typed, too, and does nothing. */
+  /** A `comment` is typed like a command, and does nothing. */
   kind: 'command' | 'output' | 'comment';
   text: string;
 }
 
-/** One command with what it printed, as fast as it did. */
+/** One command with its output and its real duration. */
 export interface TerminalStep {
   lines: readonly TerminalLine[];
   /** From the end of typing to the first line of output, in ms. */
   waitMs: number;
-  /** To read it, in ms. */
+  /** The time to read it, in ms. */
   restMs: number;
 }
 
@@ -27,9 +27,9 @@ export interface TerminalPicture {
 }
 
 const keyMs = 15;
-/** The end stays for so long before it begins anew. */
+/** The time for which the end stays visible before the animation starts again. */
 const endMs = 8_000;
-/** Of the fonts below; `textLength` holds other ones to it. */
+/** The width of a character in the fonts below. `textLength` scales other fonts to it. */
 const charWidth = 7.8;
 const lineHeight = 19;
 const margin = 18;
@@ -43,7 +43,7 @@ interface Row {
   typedMs: number;
 }
 
-/** The SVG. Rows that are too long go on in the next one, as in a terminal. */
+/** Returns the SVG. Rows that are too long continue in the next row, as in a terminal. */
 export function drawTerminal({ title, description, columns, steps }: TerminalPicture): string {
   const { rows, totalMs } = timedRows(steps, columns);
   const width = Math.ceil(columns * charWidth + 2 * margin);
@@ -77,7 +77,7 @@ ${drawn.join('\n')}
 `;
 }
 
-/** The rows of such a picture, as they were drawn. */
+/** Returns the rows of such a picture, in the order in which they were drawn. */
 export function rowsOfPicture(svg: string): string[] {
   return [...svg.matchAll(/<text class="row[^>]*>(.*)<\/text>/g)].map(([, inner = '']) =>
     unescaped(inner.replaceAll(/<[^>]*>/g, '')),
@@ -90,7 +90,7 @@ function timedRows(steps: readonly TerminalStep[], columns: number): { rows: Row
   let ms = 300;
   for (const { lines, waitMs, restMs } of steps) {
     for (const { kind, text } of lines) {
-      // The arrow key brings a command back.
+      // The arrow key repeats the previous command.
       const isTyped = kind !== 'output' && !typedBefore.has(text);
       if (isTyped) typedBefore.add(text);
       if (kind === 'output' && rows.at(-1)?.kind !== 'output') ms += waitMs;

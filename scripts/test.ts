@@ -1,7 +1,7 @@
 /**
- * `npm test`: installs the servers that the selected tests talk to, and runs these; arguments go to vitest.
- * `npm run test:unit` (`--unit`) runs those beside the sources alone, which need none, and `npm run test:nightly` (`--nightly`)
- * those that are too long for the gate.
+ * `npm test`: installs the servers that the selected tests need, and runs the tests. It passes its arguments to vitest. `npm run
+ * test:unit` (`--unit`) runs only the tests beside the sources, which need no servers. `npm run test:nightly` (`--nightly`) runs the
+ * tests that are too long for the gate.
  */
 import { join } from 'node:path';
 import { runWithSecondRun } from '../test/support/second-run.ts';
@@ -15,7 +15,7 @@ const isUnit = selected === 'unit';
 // vitest.config.ts reads it.
 if (selected !== undefined) process.env['TESTS'] = selected;
 
-/** Absolute paths; undefined where vitest does not understand the arguments, of which it says more when it runs. */
+/** Returns absolute paths. Undefined if vitest does not accept the arguments; vitest then reports the mistake when it runs. */
 function selectedFiles(): string[] | undefined {
   const { status, stdout } = capture('vitest', ['list', '--filesOnly', ...args]);
   if (status !== 0) return undefined;

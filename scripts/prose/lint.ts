@@ -32,7 +32,7 @@ function termRule(terms: readonly Term[]) {
 
 const checks = ['weasel', 'illusion', 'so', 'thereIs', 'passive', 'adverb', 'tooWordy', 'cliches', 'eprime'];
 
-/** One check of write-good alone, without the words in which it is wrong for us. */
+/** Runs one check of write-good, without the words that are correct in our texts. */
 function writeGoodRule(check: 'passive' | 'weasel', whitelist: readonly string[] = []) {
   const chosen = Object.fromEntries(checks.map((name) => [name, name === check]));
   return { rule: writeGood, options: { ...chosen, whitelist } };
@@ -55,7 +55,7 @@ export type Kind = keyof typeof rules;
 
 export const kinds = Object.keys(rules) as Kind[];
 
-/** Right in some sentences, so their number may only fall. A finding of any other kind is an error. */
+/** Kinds of findings that are correct in some sentences, so their number may only fall. A finding of any other kind is an error. */
 export const ratchets = ['word by sense', 'passive voice', 'filler'] as const satisfies readonly Kind[];
 
 export type Ratchet = (typeof ratchets)[number];
@@ -84,7 +84,7 @@ export async function findingsOf(texts: readonly ProseText[]): Promise<Finding[]
   return findings;
 }
 
-/** The paragraphs of a markdown text, without markup; those of lists too, with code as written. */
+/** Returns the paragraphs of a markdown text without markup, including lists. Code stays unchanged. */
 export async function paragraphsOf(markdownText: string): Promise<string[]> {
   const paragraphs: string[] = [];
   const collect: TextlintRuleModule = ({ Syntax }) => ({

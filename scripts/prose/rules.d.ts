@@ -1,4 +1,4 @@
-/** A rule of textlint that comes without types. */
+/** A textlint rule, which has no types of its own. */
 declare module 'textlint-rule-terminology' {
   const rule: import('@textlint/kernel').TextlintRuleModule;
   export default rule;

@@ -1,4 +1,4 @@
-/** Sentences of texts in several markup languages, and samples of them. */
+/** Extracts sentences from texts in several markup languages, and takes samples of them. */
 
 import { FlagError } from '../../test/support/script-flags.ts';
 import { paragraphsOf } from './lint.ts';
@@ -9,7 +9,7 @@ export interface Sentence {
   source: 'ours' | 'theirs';
 }
 
-/** Sentences of running text: no headings, lists of names, code, or fragments. */
+/** Returns sentences of running text, without headings, lists of names, code, or fragments. */
 export async function sentencesIn(text: string, extension: string): Promise<string[]> {
   const paragraphs = extension === '.md' ? await paragraphsOf(text) : plainParagraphs(text, extension);
   return paragraphs
@@ -34,7 +34,7 @@ function plainParagraphs(text: string, extension: string): string[] {
     );
 }
 
-/** Numbers in [0, 1) that follow from the seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed (mulberry32). */
 function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

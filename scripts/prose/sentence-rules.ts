@@ -1,4 +1,4 @@
-/** Rules about the size of what a reader takes in at once: sentences, cells of tables, lines. */
+/** Rules about the size of sentences, cells of tables, and lines. */
 import type { TextlintRuleModule } from '@textlint/kernel';
 import { split } from 'sentence-splitter';
 
@@ -19,12 +19,12 @@ export function plainText(
   return children.map((child) => plainText(child, code)).join('');
 }
 
-/** A word has a letter or a digit. */
+/** A word contains a letter or a digit. */
 export function countWords(text: string): number {
   return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 }
 
-/** A sentence may begin with code, which is written small. */
+/** A sentence may begin with code, whose first letter may be lowercase. */
 export function sentencesOf(text: string): string[] {
   return split(text.replaceAll(/(?<=[.!?] )code\b/g, 'Code'))
     .filter(({ type }) => type === 'Sentence')
@@ -66,7 +66,7 @@ export const repeatedWords: TextlintRuleModule = (context) => ({
   },
 });
 
-/** The length of a line without images, the targets of links, addresses and long code, which nobody can wrap. */
+/** Returns the length of a line without images, targets of links, addresses and long code, which cannot be wrapped. */
 function proseLength(line: string): number {
   return line.replaceAll(/!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)]*\)|https?:[^\s)>]*|`[^`]{40,}`/g, '').length;
 }

@@ -4,7 +4,7 @@
  */
 export type Term = readonly [pattern: string, instead: string];
 
-/** Words that belong to no technical text. */
+/** Words that no technical text should contain. */
 export const retired: readonly Term[] = [
   ['told|tells?|telling', 'report, show or notify'],
   ['untold', 'not reported'],
@@ -19,7 +19,7 @@ export const retired: readonly Term[] = [
   ['lies over|lie over', 'overrides'],
 ];
 
-/** Right in some sentences only. */
+/** Words that are correct only in some sentences. */
 export const bySense: readonly Term[] = [
   ['nobody', 'no caller'],
   ['kept', 'stored, unless it is about retention'],
@@ -33,7 +33,7 @@ export const bySense: readonly Term[] = [
   ['places?', 'counter, location, or a sentence without it'],
 ];
 
-/** One word for one thing. */
+/** Synonyms of words of the glossary. */
 export const terminology: readonly Term[] = [
   ['over-limit', 'over limit'],
   ['ratelimit service', 'rate limit service'],
@@ -55,14 +55,14 @@ export const terminology: readonly Term[] = [
   ['web[ -]hook(s?)', 'webhook$1'],
 ];
 
-/** American words with the ending of a British one: a stem each, and the start of a longer word where `\w*` is before it. */
+/** American words that look like British ones: stems, and the beginning of a longer word if `\w*` is before it. */
 const stems = {
   is: '\\w*(?:w|ra|pra|no|po|prom|prem|comprom|adv|rev|superv|dev|improv|telev|exerc|prec|conc|expert|enterpr|surpr|compr|appr|repr|disgu|franch|merchand|parad|advert|exc|dem|inc|desp|chast|cru|bru|lia|mala|treat|torto|turquo|pract)|[rvwm]|ar|gu|upr|sunr',
   our: '\\w*(?:h|cont)|y|f|p|t|s|fl|dev|sc|det|glam|vel|param|outp|downp',
   ll: '\\w*(?:[cf]a|sma|pa|sta|wa|fi|bi|ki|dri|ski|chi|spi|ti|wi|thri|pu|fu|du|cu|mu|nu|po|tro|tho|spe|pe|sme|she|swe|dwe|qui|ye|exce|rebe|squa)|(?:un|en|sc|st|pay)?ro|(?:re|best)?se|te|ta|fe|i|to|gri|ga|ba|hu',
 };
 
-/** Words that end so, except those of `stems`. */
+/** Words with these endings, except those of `stems`. */
 function ending(name: keyof typeof stems, ends: string, instead: string): Term {
   const pattern = `(?<![-\\w.])(?!(?:${stems[name]})${name}${ends}\\b)(\\w+)${name}${ends}\\b(?!-)`;
   return [pattern, `$2${instead}$3`];

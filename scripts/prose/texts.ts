@@ -1,7 +1,7 @@
 /**
- * What the linter reads: the documents, and what programs show and the documents do not repeat: the descriptions of the API
- * and of the schemas (which are made from the table of fields), the help of commands, and every message in the sources and the chart.
- * The texts of others that schemas/frozen-names.json lists are left out.
+ * Collects the texts that the linter reads: the documents, and texts of programs that the documents do not repeat. These are the
+ * descriptions of the API and of the schemas (which come from the table of fields), the help of commands, and every message in the
+ * sources and the chart. It leaves out the texts of other projects that schemas/frozen-names.json lists.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { runWeirHere } from '../../test/support/run-command.ts';
 import { countWords } from './sentence-rules.ts';
 
 export interface ProseText {
-  /** A file within the project, or what prints the text. */
+  /** A file in the project, or the program that prints the text. */
   source: string;
   markdown: string;
 }
@@ -52,8 +52,8 @@ function isText(key: string, text: string): boolean {
 }
 
 /**
- * The texts of at least four words in a source file, each as a paragraph. A value that is filled in is code. Help texts are left
- * out, because `helpTexts` prints them, and so are programs in other languages.
+ * Returns the texts of at least four words in a source file, each as a paragraph. A filled-in value counts as code. It leaves out help
+ * texts, because `helpTexts` prints them, and programs in other languages.
  */
 export function messagesIn(source: string, path: string): string[] {
   const messages: string[] = [];
@@ -73,10 +73,10 @@ export function messagesIn(source: string, path: string): string[] {
   return messages;
 }
 
-/** What a value in a text becomes: one word of code. */
+/** The replacement of a value in a text: one word of code. */
 const placeholder = '`x`';
 
-/** The paragraphs of a text, those between tags if it is HTML. Empty if the text is not prose, such as a Lua script. */
+/** Returns the paragraphs of a text; in HTML, the text between tags. Empty if the text is not prose, such as a Lua script. */
 function proseIn(text: string): string[] {
   if (text.startsWith('Usage:') || /^ {2}-/.test(text)) return [];
   const isHtml = /<\/\w+>/.test(text);
@@ -88,7 +88,7 @@ function proseIn(text: string): string[] {
     .filter((part) => countWords(part.replaceAll(placeholder, '')) >= 4);
 }
 
-/** Escapes the characters of a message that mean something in markdown. */
+/** Escapes the characters of a message that have a meaning in markdown. */
 function markdownOf(text: string): string {
   return text
     .trim()
@@ -97,7 +97,7 @@ function markdownOf(text: string): string {
     .replace(/^([-+>]|\d+\.) /, '\\$1 ');
 }
 
-/** A paragraph for each description of a flag, and for each paragraph of text. Examples are indented, and left out. */
+/** Returns a paragraph for each description of a flag, and for each paragraph of text. It leaves out indented examples. */
 export function helpParagraphs(help: string): string {
   const paragraphs: string[] = [''];
   for (const line of help.split('\n').slice(1)) {
@@ -114,7 +114,7 @@ async function printedHelp(args: string[], program: 'weir' | 'kubectl weir'): Pr
   return (await runWeirHere([...args, '--help'], {}, program)).stdout;
 }
 
-/** The help of every command and subcommand of both programs, each after `read`. */
+/** Returns the help of every command and subcommand of both programs, passed through `read`. */
 export async function helpTexts(read: (help: string) => string): Promise<ProseText[]> {
   const texts: ProseText[] = [];
   for (const program of ['weir', 'kubectl weir'] as const) {
@@ -135,7 +135,7 @@ export async function helpTexts(read: (help: string) => string): Promise<ProseTe
   return texts;
 }
 
-/** Texts that stay unchanged, because others search for them. */
+/** Texts that stay unchanged, because users search for them. */
 function frozenTexts(root: string): Set<string> {
   const lists = JSON.parse(readFileSync(join(root, 'schemas/frozen-names.json'), 'utf8')) as Record<
     string,
@@ -159,7 +159,7 @@ export function messageTexts(root: string): ProseText[] {
   });
 }
 
-/** The messages with which a template of the chart rejects values. Names of values are code. */
+/** Returns the messages with which a chart template rejects values. Names of values are code. */
 export function failuresIn(template: string): string[] {
   return [...template.matchAll(/\bfail \(?(?:printf )?"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) =>
     markdownOf(
@@ -171,7 +171,10 @@ export function failuresIn(template: string): string[] {
   );
 }
 
-/** The paragraphs of the notes that Helm prints after an installation. Values are code; commands are left out, because they are indented. */
+/**
+ * Returns the paragraphs of the notes that Helm prints after an installation. Values are code. Commands are left out, because they are
+ * indented.
+ */
 export function notesIn(template: string): string {
   return template
     .replaceAll(/<<END\n.*?^END$/gms, '')
@@ -190,7 +193,7 @@ export function notesIn(template: string): string {
     .join('\n\n');
 }
 
-/** What a document shows outside of its paragraphs: alternative texts of images, and HTML, a paragraph each. */
+/** Returns the texts of a document outside of its paragraphs, one paragraph each: alternative texts of images, and HTML. */
 export function asidesIn(markdown: string): string {
   const prose = markdown.replaceAll(/^( *)(`{3,}).*?^\1\2$|`[^`\n]+`/gms, placeholder);
   const images = [...prose.matchAll(/!\[([^\]]*)\]\(|\balt="([^"]*)"/g)].map(([, text, alt]) => text ?? alt!);
