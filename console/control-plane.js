@@ -21,10 +21,10 @@ function standing(limiter) {
 function spread(fleet) {
   const { limiters } = fleet;
   const done = limiters.filter((/** @type {any} */ one) => one.isCurrent && !one.isTooOld).length;
-  const refused = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
+  const rejecting = limiters.filter((/** @type {any} */ { refusal }) => refusal).length;
   return html`<div class="spread">
     <span class="marks" aria-hidden="true">${limiters.slice(0, 100).map((/** @type {any} */ one) => html`<span class="mark ${one.refusal ? 'bad' : one.isCurrent && !one.isTooOld ? 'good' : 'warn'}"></span>`)}</span>
-    <span>in force on <b>${number(done)}</b> of ${number(limiters.length)}${refused === 0 ? nothing : html`, <b class="over">rejected by ${number(refused)}</b>`}</span></div>`;
+    <span>in force on <b>${number(done)}</b> of ${number(limiters.length)}${rejecting === 0 ? nothing : html`, <b class="over">rejected by ${number(rejecting)}</b>`}</span></div>`;
 }
 
 /** @type {import('./shell.js').View} */
@@ -34,7 +34,7 @@ const fleets = {
   draw: (desk) =>
     answered(
       desk.live('status', spreadMs),
-      ({ fleets: all, notes: said }) => html`${notes(said)}
+      ({ fleets: all, notes: texts }) => html`${notes(texts)}
       ${all.length === 0 ? html`<p class="empty">No fleet has rules yet.</p>` : nothing}
       ${all.map(
         (/** @type {any} */ fleet) => html`<section aria-label=${`Fleet ${fleet.fleet}`}>
@@ -72,11 +72,11 @@ const objects = {
   label: 'Objects',
   draw(desk) {
     const only = desk.params.get('only') ?? '';
-    return answered(desk.live('rules', spreadMs), ({ objects: all, notes: said }) => {
+    return answered(desk.live('rules', spreadMs), ({ objects: all, notes: texts }) => {
       const rows = all
         .filter((/** @type {any} */ one) => only === '' || !isReady(one))
         .sort((/** @type {any} */ a, /** @type {any} */ b) => Number(isReady(a)) - Number(isReady(b)));
-      return html`${notes(said)}
+      return html`${notes(texts)}
         ${field(
           'Show',
           html`<select @change=${(/** @type {any} */ event) => desk.go('objects', { only: event.target.value })}>
@@ -192,13 +192,13 @@ const overrides = {
   draw: (desk) =>
     answered(
       desk.live('overrides', 2_000),
-      ({ overrides: rows, notes: said }) => html`${notes(said)}${overrideTable(rows)}
+      ({ overrides: rows, notes: texts }) => html`${notes(texts)}${overrideTable(rows)}
       <p class="faint"><small>These overrides are objects: <code>weir override set</code> and <code>kubectl delete rlo</code> change them.</small></p>`,
     ),
 };
 
 /** @type {import('./shell.js').View} */
-const refusals = {
+const rejections = {
   id: 'refusals',
   label: 'Rejections',
   draw: (desk) =>
@@ -240,4 +240,4 @@ function summary(desk) {
     <span class="rate"><b>${number(value.fleets.length)}</b> fleet${value.fleets.length === 1 ? '' : 's'}, <b>${number(limiters.length)}</b> limiter${limiters.length === 1 ? '' : 's'}</span>`;
 }
 
-startConsole({ kind: 'control plane', views: [fleets, objects, change, overrides, refusals], summary });
+startConsole({ kind: 'control plane', views: [fleets, objects, change, overrides, rejections], summary });

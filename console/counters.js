@@ -76,8 +76,8 @@ function found(desk, question) {
     : undefined;
   return answered(
     held,
-    ({ counters: rows, cursor: next, scanned, notes: said }) => html`
-    ${notes(said)}
+    ({ counters: rows, cursor: next, scanned, notes: texts }) => html`
+    ${notes(texts)}
     ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'No counters in this part of the store.' : 'There are no more counters.')}
     ${
       isExact

@@ -8,7 +8,7 @@ import {
   entriesField,
   html,
   nothing,
-  refusal,
+  problemNote,
   submitted,
 } from './parts.js';
 import { addressOf } from './shell.js';
@@ -35,7 +35,7 @@ export const explain = {
         ${entriesField(texts, 'The entries of one descriptor, one per line, in order.', true)}
         <button class="does">Try</button>
       </form>
-      ${tried?.problem === undefined ? nothing : refusal(tried.problem)}
+      ${tried?.problem === undefined ? nothing : problemNote(tried.problem)}
       ${tried?.answer === undefined ? html`<p class="empty">Shows which rule applies to a request, and why. Counts nothing.</p>` : way(tried.answer)}`;
   },
 };

@@ -3,7 +3,7 @@ import { assignments } from './assignments.js';
 import { counters } from './counters.js';
 import { explain } from './explain.js';
 import { now } from './now.js';
-import { refusals } from './over-limit.js';
+import { overLimit } from './over-limit.js';
 import { overrides } from './overrides.js';
 import { badge, html } from './parts.js';
 import { rules } from './rules.js';
@@ -32,6 +32,6 @@ function storeBadge({ type, breaker, connected }) {
 
 startConsole({
   kind: 'limiter',
-  views: [now, rules, counters, overrides, assignments, explain, refusals, status],
+  views: [now, rules, counters, overrides, assignments, explain, overLimit, status],
   summary,
 });

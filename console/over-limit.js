@@ -62,7 +62,7 @@ export const rejectionColumns = (_desk) => [
 ];
 
 /** @type {import('./shell.js').View} */
-export const refusals = {
+export const overLimit = {
   id: 'refusals',
   label: 'Over limit',
   draw(desk) {

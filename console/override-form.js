@@ -9,7 +9,7 @@ import {
   field,
   html,
   nothing,
-  refusal,
+  problemNote,
   submitted,
 } from './parts.js';
 import {
@@ -103,7 +103,7 @@ export function setForm(desk) {
     ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`)}
     ${hint ? html`<p class="note warn">${shown(hint)}</p>` : nothing}
     <div class="buttons"><button class="does">Create …</button></div>
-  </form>${problem === undefined ? nothing : refusal(problem)}`;
+  </form>${problem === undefined ? nothing : problemNote(problem)}`;
 }
 
 /** @param {any[] | undefined} limits */
@@ -208,7 +208,7 @@ function confirmSet(desk, form, { body, would }) {
 function replace(body, conflict, says, done) {
   confirmChange({
     title: 'Replace the existing override?',
-    says: html`${refusal(conflict)}${says}`,
+    says: html`${problemNote(conflict)}${says}`,
     verb: 'Replace',
     async act() {
       await ask('PUT', 'overrides', body);

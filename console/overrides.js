@@ -9,7 +9,7 @@ export const overrides = {
   id: 'overrides',
   label: 'Overrides',
   draw(desk) {
-    return html`${answered(desk.live('overrides', 2_000), ({ overrides: rows, notes: said }) => html`${notes(said)}${overrideTable(rows, (one) => removal(desk, one))}`)}
+    return html`${answered(desk.live('overrides', 2_000), ({ overrides: rows, notes: texts }) => html`${notes(texts)}${overrideTable(rows, (one) => removal(desk, one))}`)}
       <h2 id="set">New override</h2>${setForm(desk)}`;
   },
 };

@@ -40,12 +40,12 @@ export function meter(used, limit) {
 /** An answer that is not there yet, or was rejected; else what becomes of it. @param {import('./api.js').Held} held @param {(value: any) => any} draw */
 export function answered(held, draw) {
   const { value, problem } = held;
-  return html`${problem === undefined || problem.status === 0 || problem.status === 401 ? nothing : refusal(problem, value !== undefined)}
+  return html`${problem === undefined || problem.status === 0 || problem.status === 401 ? nothing : problemNote(problem, value !== undefined)}
     ${value === undefined ? (problem === undefined ? html`<p class="empty">Loading …</p>` : nothing) : problem === undefined ? draw(value) : html`<div class="before">${draw(value)}</div>`}`;
 }
 
 /** @param {Problem} problem @param {boolean} [hasBefore] An older answer stands below. */
-export const refusal = (problem, hasBefore = false) =>
+export const problemNote = (problem, hasBefore = false) =>
   html`<p class="note bad" role="alert">${problem.status === 0 ? 'No answer, so it is unknown whether the change was made. Check before you try again.' : problem.message}${hasBefore ? ' – This is older data.' : nothing}</p>`;
 
 /** @param {readonly string[] | undefined} list */
@@ -120,7 +120,7 @@ export function confirmChange({ title, says, fields, verb, act }) {
       <h2 id="question">${title}</h2>
       <div class="says">${says}</div>
       ${fields ?? nothing}
-      ${problem === undefined ? nothing : refusal(problem)}
+      ${problem === undefined ? nothing : problemNote(problem)}
       <div class="buttons"><button type="button" @click=${() => dialog.close()}>Cancel</button><button class="does" ?disabled=${busy}>${busy ? 'Doing it …' : verb}</button></div>
     </form>`,
       dialog,

@@ -21,7 +21,7 @@ export const rules = {
     const overrides = desk.live(`overrides?${query({ domain })}`, 5_000).value?.overrides ?? [];
     return answered(
       desk.live(`rules?${query({ domain })}`, 3_000),
-      ({ version, domains, notes: said }) => html`
+      ({ version, domains, notes: texts }) => html`
       <div class="panel line">
         <label class="field"><span>Find</span><input type="search" autocomplete="off" spellcheck="false" .value=${wanted} @input=${(
           /** @type {any} */ event,
@@ -31,7 +31,7 @@ export const rules = {
         }}></label>
         <p class="faint">Version <b>${shown(version)}</b>, ${number(domains.length)} domain${domains.length === 1 ? '' : 's'}${domain ? html`: <a href=${addressOf('rules')}>all domains</a>` : nothing}</p>
       </div>
-      ${notes(said)}
+      ${notes(texts)}
       ${domains.length === 0 ? html`<p class="empty">No rules are loaded.</p>` : nothing}
       ${domains.map((/** @type {any} */ one) => drawDomain(desk, one, top, overrides.filter((/** @type {any} */ over) => over.domain === one.domain).length))}`,
     );

@@ -42,7 +42,7 @@ export function startConsole({ kind, views, summary }) {
   document.body.append(root);
   let isDue = false;
   /** @type {{ text: unknown, standing: string } | undefined} */
-  let said;
+  let message;
   const redraw = () => {
     if (isDue) return;
     isDue = true;
@@ -63,7 +63,7 @@ export function startConsole({ kind, views, summary }) {
       location.hash = addressOf(view, question);
     },
     say: (text, standing = 'good') => {
-      said = text === undefined ? undefined : { text, standing };
+      message = text === undefined ? undefined : { text, standing };
       redraw();
     },
     redraw,
@@ -86,7 +86,7 @@ export function startConsole({ kind, views, summary }) {
       <nav aria-label="Views">${views.filter(({ isShown }) => isShown?.(at) ?? true).map((one) => html`<a href=${addressOf(one.id)} aria-current=${one === view ? 'page' : nothing}>${one.label}</a>`)}</nav>
       <main id="main" tabindex="-1" class=${live.silentSince ? 'stale' : ''}>
         ${live.silentSince ? silence(live.silentSince) : nothing}
-        <div role="status" class="said">${said === undefined ? nothing : html`<p class="note ${said.standing}">${said.text} <button class="quiet" aria-label="Dismiss" @click=${() => desk.say(undefined)}>×</button></p>`}</div>
+        <div role="status">${message === undefined ? nothing : html`<p class="note ${message.standing}">${message.text} <button class="quiet" aria-label="Dismiss" @click=${() => desk.say(undefined)}>×</button></p>`}</div>
         <h1>${view.label}</h1>
         ${live.needsToken ? tokenForm() : view.draw(at)}
       </main>`,
@@ -116,7 +116,7 @@ export function startConsole({ kind, views, summary }) {
   };
 
   window.addEventListener('hashchange', () => {
-    said = undefined;
+    message = undefined;
     // A question of the view before.
     for (const dialog of document.querySelectorAll('dialog')) dialog.close();
     draw();

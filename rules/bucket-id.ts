@@ -48,14 +48,14 @@ const ofLimits: [string, FieldRow][] = Object.entries(limitFields);
 const passingFields = ofRules.filter(([, { forQuotaClients }]) => forQuotaClients === 'pass');
 const formFields = ofRules.filter(([, { forQuotaClients }]) => forQuotaClients === 'form');
 
-/** The value of the first of these fields that says something of the rule. */
-function saidBy(rows: readonly [string, FieldRow][], owner: object): unknown {
-  const found = rows.find(([name, row]) => isSaid(owner, name, row));
+/** Returns the value of the first of these fields that is written. Undefined if none is. */
+function writtenValue(rows: readonly [string, FieldRow][], owner: object): unknown {
+  const found = rows.find(([name, row]) => isWritten(owner, name, row));
   return found && Reflect.get(owner, found[0]);
 }
 
-/** Returns whether the owner has another value than one in which nothing is written. */
-function isSaid(owner: object, name: string, { words }: FieldRow): boolean {
+/** Returns whether the owner has a value that an empty rule or limit does not have. */
+function isWritten(owner: object, name: string, { words }: FieldRow): boolean {
   const value = Reflect.get(owner, name);
   return value !== undefined && value !== '' && value !== false && value !== words?.[0];
 }
@@ -69,7 +69,7 @@ export function whyUnassignable(rule: Traits): { field: string; why: string } | 
   for (const { owner, rows } of owners) {
     for (const [name, row] of rows) {
       const { forQuotaClients: meaning } = row;
-      if (typeof meaning === 'object' && isSaid(owner, name, row))
+      if (typeof meaning === 'object' && isWritten(owner, name, row))
         return { field: name, why: meaning.unassignable };
     }
   }
@@ -78,11 +78,11 @@ export function whyUnassignable(rule: Traits): { field: string; why: string } | 
 
 /** Returns whether all requests pass, whatever the limits of the rule are. */
 export function passesAll(rule: Traits): boolean {
-  return saidBy(passingFields, rule) === true;
+  return writtenValue(passingFields, rule) === true;
 }
 
-/** The form of assignments that a rule wants; undefined: as its limits suggest. */
+/** Returns the form of assignments that a rule sets. Undefined if its limits determine the form. */
 export function wantedForm(rule: Traits): 'exact' | 'refilling' | undefined {
-  const form = saidBy(formFields, rule);
+  const form = writtenValue(formFields, rule);
   return form === 'exact' || form === 'refilling' ? form : undefined;
 }

@@ -42,8 +42,8 @@ const isSpecial = Uint8Array.from(
 
 /** The stem of an unambiguous key: all but its window. `entries` are those of `countedEntry`, one behind the other. */
 export function unambiguousStem(domain: string, entries: string): string {
-  const kept = isShort(entries, longestEntries) ? entries : `;${cut(entries.slice(1), '~~')}`;
-  return `${version}{${keyPart(domain)}${kept}}`;
+  const shortened = isShort(entries, longestEntries) ? entries : `;${cut(entries.slice(1), '~~')}`;
+  return `${version}{${keyPart(domain)}${shortened}}`;
 }
 
 /** Returns one entry in the form in which it is counted. */

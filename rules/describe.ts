@@ -148,8 +148,8 @@ export type LimitInReplay = ReturnType<typeof limitOfReplay>;
 
 /** Returns an empty object for most limits. */
 export function optionalFieldsJson(limit: Limit): OptionalLimitFields {
-  const said = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
-  return Object.fromEntries(said.map((name) => [name, limit[name]]));
+  const written = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
+  return Object.fromEntries(written.map((name) => [name, limit[name]]));
 }
 
 /** The unit of a limit's hits. */

@@ -119,8 +119,8 @@ function checkReplaced(name: string | undefined, own: ReadonlySet<string>, repor
 }
 
 function checkUnlimited(limit: Limit, report: Report): void {
-  const said = ownProperties.filter((name) => !isDefault(limit[name], defaultLimit[name]));
-  for (const field of said.map(ruleFileName)) report('unit-when-unlimited', whenUnlimited(field), field);
+  const written = ownProperties.filter((name) => !isDefault(limit[name], defaultLimit[name]));
+  for (const field of written.map(ruleFileName)) report('unit-when-unlimited', whenUnlimited(field), field);
 }
 
 const defaultLimit = makeLimit({});

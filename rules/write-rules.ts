@@ -193,9 +193,9 @@ function writtenLimit(limit: Limit): WrittenLimit {
 }
 
 function withoutDefaults<Fields extends object>(fields: Fields, defaults: Fields): Partial<Fields> {
-  const kept: Partial<Fields> = {};
+  const written: Partial<Fields> = {};
   for (const name in fields) {
-    if (!isDefault(fields[name], defaults[name])) kept[name] = fields[name];
+    if (!isDefault(fields[name], defaults[name])) written[name] = fields[name];
   }
-  return kept;
+  return written;
 }

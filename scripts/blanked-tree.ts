@@ -30,13 +30,13 @@ function collect(value: unknown, depth: number, add: (node: string, offset: numb
   }
   if (typeof value !== 'object' || value === null || !('type' in value) || !('start' in value)) return;
   const entries = Object.entries(value);
-  const plain = entries.filter(([name, own]) => isKept(name, own)).map(([name, own]) => `${name}=${own}`);
+  const plain = entries.filter(([name, own]) => isIncluded(name, own)).map(([name, own]) => `${name}=${own}`);
   add(`${depth} ${value.type} ${plain.join(' ')}`, Number(value.start));
   for (const [, own] of entries) collect(own, depth + 1, add);
 }
 
-/** Returns whether a property stays: numbers, switches and operators do. `raw` only repeats a number or a text. */
-function isKept(name: string, value: unknown): boolean {
+/** Returns whether a property is part of the tree: numbers, booleans and operators are. `raw` only repeats a number or a text. */
+function isIncluded(name: string, value: unknown): boolean {
   if (/^(type|start|end|raw|name|tail)$/.test(name)) return false;
   return (
     /^(operator|kind|accessibility)$/.test(name) || typeof value === 'number' || typeof value === 'boolean'

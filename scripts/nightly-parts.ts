@@ -231,14 +231,14 @@ const maxQuoted = 4_000;
 
 /** Indents the block, because no text can end an indented block. */
 function quoted(output: string): string[] {
-  const kept: string[] = [];
+  const lines: string[] = [];
   let room = maxQuoted;
   for (const line of output.trimEnd().split('\n').reverse()) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colors of a terminal, ECMA-48, section 5.4.
     const text = `    ${line.replaceAll(/\u001b\[[0-9;]*m|\r/g, '').slice(0, 500)}`;
     room -= text.length + 1;
     if (room < 0) break;
-    kept.unshift(text);
+    lines.unshift(text);
   }
-  return kept;
+  return lines;
 }

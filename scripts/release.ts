@@ -155,7 +155,7 @@ function readRelease(options: ReleaseOptions, folder: string): Release {
 }
 
 /** Returns all problems that block the release, so that you can correct them together. */
-function refusals({ version, sources }: Release): string[] {
+function blockingProblems({ version, sources }: Release): string[] {
   const reasons: string[] = [];
   const changed = printed('git', ['status', '--porcelain']).split('\n').filter(Boolean);
   if (changed.length > 0) {
@@ -413,7 +413,7 @@ function makeRelease(options: ReleaseOptions, folder: string): void {
   const release = readRelease(options, folder);
   const { version, commit, out, dryRun } = release;
   console.log(`weir ${version} of commit ${commit}`);
-  const reasons = refusals(release);
+  const reasons = blockingProblems(release);
   if (reasons.length > 0 && !dryRun)
     throw new ReleaseError(`stopped before it created anything\n  ${reasons.join('\n  ')}`);
   for (const reason of reasons) console.log(`would stop: ${reason}`);

@@ -58,10 +58,10 @@ function ofModel(model: z.ZodType): Schema {
 }
 
 function cleaned(schema: Schema): Schema {
-  const kept = Object.entries(schema).filter(
+  const allowed = Object.entries(schema).filter(
     ([word, value]) => !word.startsWith('x-kubernetes-') && !(word === 'format' && value === 'int64'),
   );
-  const result = Object.fromEntries(kept.map(([word, value]) => [word, cleanedWord(word, value)]));
+  const result = Object.fromEntries(allowed.map(([word, value]) => [word, cleanedWord(word, value)]));
   if (result['nullable'] === true) {
     const { nullable: _, ...value } = result;
     return { anyOf: [value, { type: 'null' }], description: value['description'] };

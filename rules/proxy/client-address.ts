@@ -70,8 +70,8 @@ function isMapped(bytes: Uint8Array): boolean {
 export function maskedText(address: ClientAddress, v4Bits: number, v6Bits: number): string {
   const bits = address.length === 4 ? v4Bits : v6Bits;
   const masked = address.map((byte, index) => {
-    const kept = Math.min(8, Math.max(0, bits - 8 * index));
-    return byte & (0xff << (8 - kept));
+    const prefixBits = Math.min(8, Math.max(0, bits - 8 * index));
+    return byte & (0xff << (8 - prefixBits));
   });
   return `${addressText(masked)}/${bits}`;
 }

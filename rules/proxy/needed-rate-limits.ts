@@ -125,8 +125,8 @@ function actionFor(
   given: ReadonlyMap<string, KeySource>,
 ): Action | undefined {
   const { key } = rule;
-  const said = given.get(key);
-  const { source, isGuess } = said === undefined ? sourceOf(key) : { source: said, isGuess: false };
+  const chosen = given.get(key);
+  const { source, isGuess } = chosen === undefined ? sourceOf(key) : { source: chosen, isGuess: false };
   const value = actionValue(level, rule, source);
   return value && { value, guess: isGuess ? { key, source } : undefined };
 }

@@ -107,8 +107,8 @@ class Check {
   }
 
   /** Reports fields of which exactly one must be set, if none or several are. */
-  #reportCount(text: string, said: readonly string[]): void {
-    if (said.length > 0) this.#report([], `${text}, found ${said.join(' and ')}`);
+  #reportCount(text: string, written: readonly string[]): void {
+    if (written.length > 0) this.#report([], `${text}, found ${written.join(' and ')}`);
     else if (this.#isSpelled) this.#report([], `${text}, found none`);
   }
 
@@ -140,9 +140,9 @@ class Check {
 
   #effect(): OverrideEffect {
     const { requestsPerUnit = 0, grant = 1 } = this.#written;
-    const said = effectFields.filter(this.#has);
-    const [field] = said;
-    if (said.length !== 1) this.#reportCount(`must have exactly one of ${effectFields.join(', ')}`, said);
+    const written = effectFields.filter(this.#has);
+    const [field] = written;
+    if (written.length !== 1) this.#reportCount(`must have exactly one of ${effectFields.join(', ')}`, written);
     const unit = this.#unit(field);
     if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit, unit };
     if (field === 'grant') return { kind: 'grant', hits: grant };
@@ -161,20 +161,20 @@ class Check {
 
   #endsMs(isGrant: boolean): number | undefined {
     const { source } = this.#origin;
-    const said = endFields.filter(this.#has);
+    const written = endFields.filter(this.#has);
     if (isGrant && source !== 'file') {
-      for (const field of said) this.#report([field], 'is not for a grant, which ends with its window');
+      for (const field of written) this.#report([field], 'is not for a grant, which ends with its window');
       return undefined;
     }
     const possible = source === 'file' ? (isGrant ? ['expiresAt'] : ['expiresAt', 'permanent']) : endFields;
-    if (source === 'file' && said.includes('for')) {
+    if (source === 'file' && written.includes('for')) {
       this.#report(['for'], 'is not for files, which have no time of creation: write expiresAt');
       return undefined;
     }
-    const [field] = said;
-    if (said.length !== 1 || !possible.includes(field!)) {
+    const [field] = written;
+    if (written.length !== 1 || !possible.includes(field!)) {
       const needed = possible.length === 1 ? possible[0] : `exactly one of ${possible.join(', ')}`;
-      this.#reportCount(`must have ${needed}`, said);
+      this.#reportCount(`must have ${needed}`, written);
       return undefined;
     }
     if (field === 'permanent') return undefined;

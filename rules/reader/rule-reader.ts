@@ -280,9 +280,9 @@ export abstract class RuleReader<Node> {
   /** Returns the limits of a `rate_limit`. */
   #only(written: WrittenLimit): readonly Limit[] {
     if (this.#ownNodes.has(written)) return [this.#completed(written, ['rate_limit'])];
-    const said = JSON.stringify(written);
-    const known = this.#shared.get(said) ?? [makeLimit(written)];
-    if (this.#shared.size < maxShared) this.#shared.set(said, known);
+    const content = JSON.stringify(written);
+    const known = this.#shared.get(content) ?? [makeLimit(written)];
+    if (this.#shared.size < maxShared) this.#shared.set(content, known);
     return known;
   }
 
