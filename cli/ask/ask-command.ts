@@ -127,7 +127,7 @@ async function askUntilOverLimit(
   seconds: number,
 ): Promise<RateLimitResponse> {
   const endMs = performance.now() + seconds * 1000;
-  let last = 'nobody answered';
+  let last = 'no limiter answered';
   for (let asked = 1; ; asked++) {
     const leftMs = Math.max(1, endMs - performance.now());
     try {

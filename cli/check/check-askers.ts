@@ -44,8 +44,8 @@ export function checkAskers(
   const findings = (review?.findings ?? []).map(({ severity, hint, file, ...found }) =>
     findingOf(strictness === 'strict' ? 'error' : severity, { ...found, source: file }, hint, linesOf),
   );
-  const kept = findings.filter(({ code }) => !allowed.has(code));
-  const errors = kept.filter(({ severity }) => severity === 'error');
+  const reported = findings.filter(({ code }) => !allowed.has(code));
+  const errors = reported.filter(({ severity }) => severity === 'error');
   const checked = {
     path: paths.join(', '),
     files: files.map(({ path }) => path),
@@ -55,12 +55,12 @@ export function checkAskers(
     profilesFiles: [],
     skipped: [],
     otherFiles: [],
-    findings: kept,
+    findings: reported,
     errors,
     errorCount: errors.length,
-    warnings: kept.filter(({ severity }) => severity === 'warning'),
+    warnings: reported.filter(({ severity }) => severity === 'warning'),
     isUnreadable: false,
-    allowed: findings.length - kept.length,
+    allowed: findings.length - reported.length,
     unreviewed: [],
   };
   if (paths.length > 0) {

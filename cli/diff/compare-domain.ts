@@ -188,18 +188,18 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
   if (was === undefined || is === undefined || was.rule.unlimited || is.rule.unlimited) return [];
   const notes: string[] = [];
   const [old, now] = [was.rule.limits, is.rule.limits];
-  const kept = now.filter((limit) => old.some((other) => counterOf(other) === counterOf(limit)));
+  const continued = now.filter((limit) => old.some((other) => counterOf(other) === counterOf(limit)));
   if (was.counterStem !== is.counterStem) {
     const goesOn =
-      kept.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
+      continued.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
     const unless = goesOn
-      ? ` (with COUNTER_KEYS=unambiguous ${kept.map(limitWords).join('; ')} continues)`
+      ? ` (with COUNTER_KEYS=unambiguous ${continued.map(limitWords).join('; ')} continues)`
       : '';
     notes.push(
       `other counter key, so counting starts again at 0${unless}: ${was.counterStem} -> ${is.counterStem}`,
     );
-  } else if (kept.length < now.length) {
-    const anew = now.filter((limit) => !kept.includes(limit));
+  } else if (continued.length < now.length) {
+    const anew = now.filter((limit) => !continued.includes(limit));
     const [limit, ...others] = anew;
     const isOne = old.length === 1 && now.length === 1;
     const what = old[0]!.algorithm === limit!.algorithm ? 'another window' : 'another algorithm';

@@ -222,11 +222,11 @@ export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly str
   const effects = [...new Set(changed.map(({ effect }) => effect))];
   const words = [...new Set(changed.map(({ note }) => note)), ...moreNotes];
   const notes = words.length > 0 ? words : found.slice(0, 1).map(({ note }) => note);
-  const unsaid = notes.length - maxNotes;
+  const omitted = notes.length - maxNotes;
   return {
     effect: effectOfAll(changed),
     effects: effects.length === 0 ? ['same'] : effects,
-    notes: unsaid > 0 ? [...notes.slice(0, maxNotes), `and ${unsaid} more`] : notes,
+    notes: omitted > 0 ? [...notes.slice(0, maxNotes), `and ${omitted} more`] : notes,
     passes: [...new Set(changed.flatMap(({ passes }) => passes ?? []))],
   };
 }

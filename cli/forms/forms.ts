@@ -23,8 +23,8 @@ export function reportText(report: Report, form: ReportForm, workingFolder: stri
 }
 
 function githubCommands({ findings, isQuiet }: Report): string {
-  const said = isQuiet ? findings.filter(({ severity }) => severity === 'error') : findings;
-  return said.toSorted(byGravity).map(githubCommand).join('');
+  const shown = isQuiet ? findings.filter(({ severity }) => severity === 'error') : findings;
+  return shown.toSorted(byGravity).map(githubCommand).join('');
 }
 
 const gravity = { error: 0, warning: 1, note: 2 };

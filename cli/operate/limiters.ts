@@ -104,7 +104,7 @@ export function limiterWords(flags: ParsedFlags): string[] {
 /** Chosen: a page of 1,000 counters is smaller. */
 const longestAnswerBytes = 64 * 2 ** 20;
 /** The statuses of a caller that is unknown, lacks the right, or failed too often. */
-const refusals: readonly number[] = [401, 403, 429];
+const rejectingStatuses: readonly number[] = [401, 403, 429];
 
 export class LimitersClient {
   readonly #limiters: readonly LimiterTarget[];
@@ -162,11 +162,11 @@ export class LimitersClient {
       if (!members.has(instance))
         members.set(instance, { limiter, name: name || limiter.address, state: answer.body });
     }
-    const heard = new Set(Array.from(members.values(), ({ limiter }) => limiter.of));
+    const answering = new Set(Array.from(members.values(), ({ limiter }) => limiter.of));
     const silent = answers.flatMap(({ limiter, answer }) => {
       // "localhost" has two addresses, and a limiter may listen at only one of them.
-      if (answer.ok || (isLoopback(limiter.host) && heard.has(limiter.of))) return [];
-      const refused = refusals.includes(answer.status) && { refused: true as const };
+      if (answer.ok || (isLoopback(limiter.host) && answering.has(limiter.of))) return [];
+      const refused = rejectingStatuses.includes(answer.status) && { refused: true as const };
       return [{ address: limiter.address, problem: answer.problem, ...refused }];
     });
     return { members: [...members.values()], silent };

@@ -197,8 +197,8 @@ export function objectText(object: ShownObject): string {
     CONTROLLER: object.controllerName,
   };
   // A missing part of the status is shown as if it were a condition.
-  const said = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
-  return `${table([facts])}\n${table(said.map(conditionRow))}`;
+  const shown = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
+  return `${table([facts])}\n${table(shown.map(conditionRow))}`;
 }
 
 function conditionRow({ type, status, reason, since, message }: ShownCondition): Row {

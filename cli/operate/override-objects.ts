@@ -244,10 +244,10 @@ async function settled(
     const ready = conditions.find(({ type }) => type === 'Ready');
     const refused = conditions.find(({ type, status }) => type === 'Accepted' && status === 'False');
     if (isSeen && ready?.status === 'True') return { object, isReady: true, why: '' };
-    const said = refused ?? ready;
+    const decisive = refused ?? ready;
     const why =
-      isSeen && said !== undefined
-        ? `${said.reason}, ${said.message}`
+      isSeen && decisive !== undefined
+        ? `${decisive.reason}, ${decisive.message}`
         : 'no control plane has written its status yet';
     if ((isSeen && refused !== undefined) || performance.now() >= endMs)
       return { object, isReady: false, why };

@@ -154,16 +154,16 @@ async function forwarded(
 ): Promise<Duplex> {
   const { PortForward } = await import('@kubernetes/client-node');
   const [stream, far] = duplexPair();
-  const refusals = new PassThrough();
+  const errors = new PassThrough();
   // Errors after the answer do not matter.
   stream.on('error', () => undefined);
   let socket: Awaited<ReturnType<InstanceType<typeof PortForward>['portForward']>>;
   try {
-    socket = await new PortForward(config).portForward(namespace, name, [port], far, refusals, far);
+    socket = await new PortForward(config).portForward(namespace, name, [port], far, errors, far);
   } catch (error) {
     throw new Error(`no port-forward to ${namespace}/${name}: ${handshakeText(error)}`);
   }
-  refusals.on('data', (words: Buffer) => stream.destroy(new Error(`the pod: ${words.toString().trim()}`)));
+  errors.on('data', (words: Buffer) => stream.destroy(new Error(`the pod: ${words.toString().trim()}`)));
   if (typeof socket !== 'function') {
     socket.onclose = () => far.end();
     // A closing handshake would keep the process waiting.

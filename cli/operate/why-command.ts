@@ -81,7 +81,7 @@ export function timeRange(
 }
 
 function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[] }): string {
-  if (refusals.length > 0) return refusals.map(rejectionText).join('\n');
+  if (refusals.length > 0) return refusals.map(overLimitText).join('\n');
   const memories = remembered.map(({ limiter, kept, since }) => {
     const from = since ? `, the oldest from ${since}` : '';
     return `  ${escaped(String(limiter))}: ${kept} ${kept === 1 ? 'request' : 'requests'} over limit${from}\n`;
@@ -89,8 +89,8 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
   return `No limiter remembers a matching request over limit. What each limiter remembers:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }
 
-/** Formats a rejection in sentences for people. */
-function rejectionText(refusal: Json): string {
+/** Describes requests over limit for people. */
+function overLimitText(row: Json): string {
   const {
     at,
     domain,
@@ -107,7 +107,7 @@ function rejectionText(refusal: Json): string {
     count,
     requestId,
     traceId,
-  } = refusal;
+  } = row;
   const name = limitName ? ` (${limitName})` : '';
   const per = window === undefined || window === null ? '' : ` in ${windowOf(window)}`;
   const what = algorithm ?? window?.algorithm;
@@ -116,7 +116,7 @@ function rejectionText(refusal: Json): string {
     `  rule      ${rule}${name}`,
     ...(blocked
       ? [`  blocked   by override ${override}, regardless of use; "weir override list" shows the reason`]
-      : [`  limit     ${hitsWords(refusal.limit, refusal)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
+      : [`  limit     ${hitsWords(row.limit, row)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
     ...(override && !blocked ? [`  override  ${override}`] : []),
     `  rules     version ${rulesVersion}`,
     ...(requestId ? [`  request   ${requestId}`] : []),

@@ -282,7 +282,7 @@ function printBadLines(name: string, { badLines }: Replay): void {
   if (more > 0) io().stderr.write(`... and ${more} more lines that could not be replayed\n`);
 }
 
-function boundsAreKept({ requests, rules, difference }: ReplayReport, wanted: Wanted): boolean {
+function isWithinBounds({ requests, rules, difference }: ReplayReport, wanted: Wanted): boolean {
   const bounds = [
     { flag: '--max-limited', words: 'limited', bound: wanted.maxLimited, count: rules.limited.requests },
     {

@@ -23,8 +23,8 @@ export async function describedLimiter(
   flags: ParsedFlags,
   variables: readonly string[],
 ): Promise<DescribedLimiter | undefined> {
-  const said = variables.flatMap((name) => (io().env[name] ? [`${name}=${io().env[name]}`] : []));
-  const all = [...said, ...flags.list('setting')];
+  const inherited = variables.flatMap((name) => (io().env[name] ? [`${name}=${io().env[name]}`] : []));
+  const all = [...inherited, ...flags.list('setting')];
   if (all.length === 0) return undefined;
   const { limiterSettingGroups, parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
   const { explainingSettings } = await import('../../limiter/settings/naming.ts');
@@ -35,7 +35,7 @@ export async function describedLimiter(
     all,
     names,
     (env) => parseLimiterSettings({ ...addressesFor(env), DISABLE_STATS: 'true', ...env }),
-    said.length,
+    inherited.length,
   );
   return { ...found, explaining: explainingSettings(found.settings) };
 }

@@ -331,8 +331,8 @@ export function differenceOf({ step, atMs, answers }: DecidedStep<AskStep>): str
 }
 
 function isSame(answer: object, expected: object): boolean {
-  const said = Object.entries(expected).filter(([, value]) => value !== undefined);
-  return isDeepStrictEqual(answer, Object.fromEntries(said));
+  const fields = Object.entries(expected).filter(([, value]) => value !== undefined);
+  return isDeepStrictEqual(answer, Object.fromEntries(fields));
 }
 
 function failure(

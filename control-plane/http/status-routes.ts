@@ -96,20 +96,20 @@ function* objectRows(view: ControlPlaneView, domain: string | null, fleet: strin
   const outcomes = [...(view.decision()?.outcomes.values() ?? [])];
   const keyed = outcomes.map((outcome) => ({ key: objectKey(outcome.object), outcome }));
   for (const { outcome } of keyed.sort((a, b) => (a.key < b.key ? -1 : 1))) {
-    const said = { domain: textOf(outcome, 'domain'), fleet: textOf(outcome, 'fleet') };
-    if ((domain !== null && said.domain !== domain) || (fleet !== null && said.fleet !== fleet)) continue;
-    yield objectJson(outcome, said, view);
+    const claim = { domain: textOf(outcome, 'domain'), fleet: textOf(outcome, 'fleet') };
+    if ((domain !== null && claim.domain !== domain) || (fleet !== null && claim.fleet !== fleet)) continue;
+    yield objectJson(outcome, claim, view);
   }
 }
 
 function objectJson(
   { object, accepted, served }: ObjectOutcome,
-  said: object,
+  claim: object,
   view: ControlPlaneView,
 ): object {
   const { namespace, name, generation } = object;
   return {
-    ...{ kind: kindOf(object).kind, namespace, name, ...said, generation },
+    ...{ kind: kindOf(object).kind, namespace, name, ...claim, generation },
     servedGeneration: served?.generation ?? null,
     rules: served?.rules ?? 0,
     accepted: acceptedRow(accepted),

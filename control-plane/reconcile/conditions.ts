@@ -143,11 +143,11 @@ export function progress(
   if (connected === 0) {
     return { reason: 'NoLimiters', message: `no limiter of fleet '${fleet}' is connected` };
   }
-  const unheard = unheardText(standing);
+  const unknown = unknownText(standing);
   if (rejected.count + tooOld.count + pending.count === 0) {
-    if (unheard !== '' || awaitsMore) {
+    if (unknown !== '' || awaitsMore) {
       const more = awaitsMore ? '; other limiters may still connect to this new leader' : '';
-      const message = `it is unknown whether these rules are in force on every limiter of fleet '${fleet}'${unheard}${more}`;
+      const message = `it is unknown whether these rules are in force on every limiter of fleet '${fleet}'${unknown}${more}`;
       return { reason: 'Disconnected', message };
     }
     return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
@@ -158,14 +158,14 @@ export function progress(
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
   const lasting = rejection === '' ? 'LimiterTooOld' : 'Refused';
   const reason = rejection + old === '' ? 'Pending' : lasting;
-  return { reason, message: `${missing}${rejection}${old}${waiting}${unheard}` };
+  return { reason, message: `${missing}${rejection}${old}${waiting}${unknown}` };
 }
 
 function tooOldText({ tooOld, needs }: RolloutProgress, others: string): string {
   return `limiters that do not support all of ${needs.join(', ')} get ${others}: ${listed(tooOld)}`;
 }
 
-function unheardText({ away, isShort }: RolloutProgress): string {
+function unknownText({ away, isShort }: RolloutProgress): string {
   const gone = away.count === 0 ? '' : `; no report from ${listed(away)}`;
   return isShort ? `${gone}; fewer limiters are connected than expected` : gone;
 }

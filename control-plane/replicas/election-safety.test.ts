@@ -128,7 +128,7 @@ class World {
   #report(other: Candidate, record: LeaseRecord): void {
     if (this.#troubled && this.#random() < 0.3) return;
     this.#later(this.nowMs + this.#delayMs(), () => {
-      if (this.nowMs >= other.standsStillUntilMs) other.state.heard(record, other.localMs(this.nowMs));
+      if (this.nowMs >= other.standsStillUntilMs) other.state.observed(record, other.localMs(this.nowMs));
     });
   }
 

@@ -62,7 +62,7 @@ describe('a candidate that knows nothing', () => {
 
   it('does not trust a watch before its own first read', () => {
     const state = new ElectionState(options);
-    state.heard(record({ holder: '' }), 0);
+    state.observed(record({ holder: '' }), 0);
     expect(state.next(0)).toEqual({ do: 'read' });
   });
 });
@@ -100,28 +100,28 @@ describe('a follower', () => {
   it('does not begin to wait anew for a record that it has seen before', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
-    state.heard(record({}), 9_000);
+    state.observed(record({}), 9_000);
     expect(state.next(9_000)).toEqual({ do: 'wait', untilMs: 15_000 });
   });
 
   it('begins to wait anew for a record that was renewed', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
-    state.heard(record({ resourceVersion: '2' }), 9_000);
+    state.observed(record({ resourceVersion: '2' }), 9_000);
     expect(state.next(9_000)).toEqual({ do: 'wait', untilMs: 24_000 });
   });
 
   it('takes the Lease as soon as it hears of its release', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
-    state.heard(record({ resourceVersion: '2', holder: '' }), 500);
+    state.observed(record({ resourceVersion: '2', holder: '' }), 500);
     expect(state.next(500)).toMatchObject({ do: 'write' });
   });
 
   it('waits for the time of a holder whose Lease somebody deleted', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
-    state.heard(undefined, 500);
+    state.observed(undefined, 500);
     expect(state.next(500)).toEqual({ do: 'wait', untilMs: 15_000 });
     expect(state.next(15_000)).toMatchObject({ do: 'write', over: undefined });
   });
@@ -202,7 +202,7 @@ describe('a leader', () => {
 
   it('is not confused by what a watch brings late', () => {
     const state = leading();
-    state.heard(record({ resourceVersion: '0', holder: 'b' }), 200);
+    state.observed(record({ resourceVersion: '0', holder: 'b' }), 200);
     expect(state.leader).toBe('a');
     expect(state.leads(200)).toBe(true);
   });

@@ -83,7 +83,7 @@ export class ElectionState {
   }
 
   /** Adopts a record from a watch, which may be late. A leader and a running write get newer information from the server's answers. */
-  heard(record: LeaseRecord | undefined, nowMs: number): void {
+  observed(record: LeaseRecord | undefined, nowMs: number): void {
     if (this.#isKnown && !this.leads(nowMs)) this.#observe(record, nowMs);
   }
 
@@ -186,9 +186,9 @@ export class LeaseElection {
   }
 
   /** Adopts a record from a watch of the Lease object. Undefined if it was deleted. */
-  heard(record: LeaseRecord | undefined): void {
+  observed(record: LeaseRecord | undefined): void {
     if (!this.#isRunning) return;
-    this.#state.heard(record, this.#nowMs());
+    this.#state.observed(record, this.#nowMs());
     this.#drive();
   }
 

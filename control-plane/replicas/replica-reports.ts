@@ -397,9 +397,9 @@ function limiterOf(
   parsed: z.infer<typeof limiterSchema>,
   lists: readonly z.infer<typeof rejectedSchema>[],
 ): LimiterReport {
-  const { instance, acceptedVersion, refusal: said, ...rest } = parsed;
-  if (said?.refused === undefined) return { ...rest, instance, acceptedVersion, refusal: said };
-  const { refused, ...refusal } = said;
+  const { instance, acceptedVersion, refusal: stored, ...rest } = parsed;
+  if (stored?.refused === undefined) return { ...rest, instance, acceptedVersion, refusal: stored };
+  const { refused, ...refusal } = stored;
   return { ...rest, instance, acceptedVersion, refusal: { ...refusal, resources: lists[refused] } };
 }
 

@@ -69,7 +69,7 @@ export class Replicas {
       ...options,
       listed: () => this.#election.start(),
       leaseChanged: (name, record) => {
-        if (name === leaseName) this.#election.heard(record);
+        if (name === leaseName) this.#election.observed(record);
         if (name === replicaLeaseName(replica) && record !== undefined) {
           this.#doubt.shown(record.resourceVersion);
         }

@@ -33,9 +33,9 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   end
   local ttl = words[at + 13]
   local stays = missing and ttl == '0'
-  local heard = number(0) > last and not refused
+  local isNewer = number(0) > last and not refused
   local now = value
-  if heard and mine > 0 then
+  if isNewer and mine > 0 then
     now = math.max(0, now - mine + math.min(mine, math.max(0, number(1) - spent)))
     total, holders = math.max(0, total - mine), math.max(0, holders - 1)
   end
@@ -44,7 +44,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   local granted = 0
   local left, sharers = number(5) - after, holders + 1
   local shares = number(9) > 0
-  if heard and not stays then
+  if isNewer and not stays then
     if shares then granted = number(2) + math.min(number(3), math.max(0, left - number(2)))
     elseif number(3) >= 2 and left >= sharers * number(4) then
       granted = math.min(number(3), number(4), math.floor(left / sharers))
@@ -62,7 +62,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     if open[2] then granted = number(2) end
   end
   local forgets = words[at + 6] == '1' and granted == 0
-  if heard and not (isNew and (forgets or stays)) then
+  if isNewer and not (isNew and (forgets or stays)) then
     if granted > 0 then holders = holders + 1 end
     -- This comes first, because a write that Redis cannot do is rejected here.
     local own = string.format('%.0f %.0f %.0f', number(0), granted, number(1))
@@ -84,10 +84,10 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   end
   if type(wrote) == 'table' and wrote.err then
     -- The ledger would have no time to live.
-    if heard and isNew then pcall('DEL', ledger) end
+    if isNewer and isNew then pcall('DEL', ledger) end
     return wrote
   end
-  if heard and isNew then
+  if isNewer and isNew then
     local life = pcall('PTTL', key)
     if type(life) == 'number' and life > 0 then pcall('PEXPIRE', ledger, life) end
   end

@@ -108,7 +108,7 @@ export class Callers implements CallerGate {
     memo.verified.clear();
     memo.byCertificate = this.#byCertificate(memo);
     memo.authorization = '';
-    memo.found = memo.byCertificate ?? this.#nobody(memo, '');
+    memo.found = memo.byCertificate ?? this.#unidentified(memo, '');
     return memo;
   }
 
@@ -131,7 +131,7 @@ export class Callers implements CallerGate {
     const caller = this.#ownerOf(authorization);
     if (caller === undefined) {
       if (authorization !== '') this.#options.onUnknownToken();
-      return this.#nobody(memo, authorization);
+      return this.#unidentified(memo, authorization);
     }
     const found = new CallerOnConnection(caller, memo.connection, this.#options);
     if (memo.verified.size >= rememberedTokens) memo.verified.clear();
@@ -153,7 +153,7 @@ export class Callers implements CallerGate {
     return isOne ? caller : undefined;
   }
 
-  #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRejection {
+  #unidentified(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRejection {
     if (this.#anonymous !== undefined) {
       const note = authorization === '' ? '' : ' (its token does not belong to a caller)';
       return new CallerOnConnection(this.#anonymous, memo.connection, this.#options, note);

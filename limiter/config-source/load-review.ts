@@ -70,24 +70,24 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   for (const warning of found.slice(0, maxListed - warnings.length)) {
     const { source, path, text } = warning;
     // The shown text may name lines of another rule.
-    const said = [text, ...path.slice(-2)];
-    warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, said));
+    const details = [text, ...path.slice(-2)];
+    warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, details));
   }
   const collisions =
     options.counterKeys === 'compatible' ? meetingsSummary(collidingCounters(plain), sources) : undefined;
   return { warnings, total: read.length + found.length, collisions };
 }
 
-/** `said`: the text that distinguishes the finding from others of its rule. */
+/** `details`: the values that distinguish the finding from others of its rule. */
 function loadWarning(
   warning: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
   rules: RuleSource | undefined,
   path: readonly (string | number)[],
-  said: readonly unknown[],
+  details: readonly unknown[],
 ): LoadWarning {
   const { code, source, text, line, column, hint } = warning;
   const rule = ruleNames(rules, path);
-  const identity = JSON.stringify([code, source, rule, ...said]);
+  const identity = JSON.stringify([code, source, rule, ...details]);
   return { identity, domain: rules?.domain ?? '', source, text, line, column, rule, hint };
 }
 

@@ -113,20 +113,20 @@ describe('a call with streams both ways', () => {
   });
 
   it('hears nothing of requests behind its end', () => {
-    const heard: number[] = [];
+    const received: number[] = [];
     const fixture = new PlayedCalls({
       duplex: (stream) => ({
         onMessage: (message) => {
-          heard.push(message[0]!);
+          received.push(message[0]!);
           stream.end({ code: GrpcCode.INVALID_ARGUMENT, message: 'no' });
         },
-        onEnd: () => heard.push(-1),
+        onEnd: () => received.push(-1),
       }),
     });
     const stream = fixture.request({ ':path': '/test.Service/Duplex' });
     const two = Buffer.concat([withPrefix(Uint8Array.of(1)), withPrefix(Uint8Array.of(2))]);
     stream.receiver?.receive(two, true);
-    expect([heard, stream.sections]).toEqual([[1], failed(3, 'no')]);
+    expect([received, stream.sections]).toEqual([[1], failed(3, 'no')]);
   });
 
   it('is refused when it ends within a message', () => {

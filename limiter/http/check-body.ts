@@ -53,7 +53,7 @@ export interface BodyForm<More> {
 }
 
 /** The content of a body. */
-interface Said<More> {
+interface ReadBody<More> {
   /** Undefined if it was omitted. */
   readonly domain: string | undefined;
   /** Undefined if the descriptors were omitted. */
@@ -86,7 +86,7 @@ export function readBody<More>(
   bytes: Uint8Array,
   { caller }: Pick<HttpAsker, 'caller'>,
   { members, right, mayLeaveOut, takesAmounts = false, read }: BodyForm<More>,
-): Said<More> {
+): ReadBody<More> {
   const body = parseJson(bytes);
   const mistakes = new BodyProblems();
   const known = ['domain', 'descriptors', ...members];

@@ -67,7 +67,7 @@ interface Watched {
   /** Whether the held hits are to be given back instead of spent. */
   ends: boolean;
   /** The last message had no reply. The next one is sent after `quietUntil`, as after an empty grant. */
-  unheard: boolean;
+  isUnanswered: boolean;
   quietUntil: number;
   /** The latest end of the counter's life, in milliseconds. */
   endMs: number;
@@ -199,11 +199,11 @@ export class LeaseBook {
       one.held = one.ends ? 0 : ask.granted;
       one.top = ask.top;
       one.unsure = 0;
-      one.unheard = false;
+      one.isUnanswered = false;
       if (ask.granted === 0) one.quietUntil = this.#tick + 1;
       return;
     }
-    one.unheard = true;
+    one.isUnanswered = true;
     one.quietUntil = this.#tick + (ask.want > 0 ? 1 : ticksPerSecond);
     if (error === undefined || error.notCounted) {
       // The message did not reach the ledger.
@@ -304,7 +304,7 @@ export class LeaseBook {
       asking: undefined,
       unsure: 0,
       ends: false,
-      unheard: false,
+      isUnanswered: false,
       quietUntil: 0,
       endMs: 0,
     };
@@ -356,7 +356,7 @@ export class LeaseBook {
   }
 
   #giveUp(key: string, one: Watched): void {
-    if (one.unheard) this.lostAtMost += outstandingOf(one);
+    if (one.isUnanswered) this.lostAtMost += outstandingOf(one);
     else this.returned += one.granted - one.spent;
     this.#listed.delete(key);
     this.#watched.delete(key);

@@ -46,7 +46,7 @@ const keysPerMessage = 500;
 
 /** The replies of limiters to one message. */
 interface AwaitedReplies {
-  readonly unheard: Set<string>;
+  readonly unconfirmed: Set<string>;
   readonly confirmed: Map<string, NotifiedLimiter>;
   readonly sinceMs: number;
   onAll: () => void;
@@ -72,7 +72,7 @@ export class CounterResets {
   start(): void {
     const { storeAdmin, forget } = this.#options;
     this.#endNews = storeAdmin.subscribe({
-      heard: (text) => this.#heard(text),
+      received: (text) => this.#received(text),
       back: () => {
         // Missed messages are not repeated.
         if (this.#hasListened) forget(undefined).catch(() => {});
@@ -114,7 +114,7 @@ export class CounterResets {
     const known = living ?? [self];
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiting: AwaitedReplies = {
-      unheard: new Set(known.map(({ instance }) => instance)),
+      unconfirmed: new Set(known.map(({ instance }) => instance)),
       confirmed: new Map(),
       sinceMs: clock.monotonicMs(),
       // There may be limiters that are not known.
@@ -130,10 +130,10 @@ export class CounterResets {
     const problem = await publishProblem(storeAdmin, JSON.stringify(news));
     if (problem !== undefined) {
       notReported.push({ command: 'PUBLISH', message: problem });
-      for (const instance of waiting.unheard)
-        if (instance !== self.instance) waiting.unheard.delete(instance);
+      for (const instance of waiting.unconfirmed)
+        if (instance !== self.instance) waiting.unconfirmed.delete(instance);
       waiting.onAll = resolve;
-      if (waiting.unheard.size === 0) resolve();
+      if (waiting.unconfirmed.size === 0) resolve();
     }
     await promise;
     callOff();
@@ -142,7 +142,7 @@ export class CounterResets {
     return [...waiting.confirmed.values(), ...silent.map((one) => ({ ...one, confirmed: false }))];
   }
 
-  #heard(text: string): void {
+  #received(text: string): void {
     const { self, forget, storeAdmin } = this.#options;
     const news = parsedNews(text);
     if (news?.is === 'confirmed') this.#confirmed(news);
@@ -160,8 +160,8 @@ export class CounterResets {
     if (waiting === undefined) return;
     const afterMs = Math.round(this.#options.clock.monotonicMs() - waiting.sinceMs);
     waiting.confirmed.set(instance, { name, instance, confirmed: true, afterMs });
-    waiting.unheard.delete(instance);
-    if (waiting.unheard.size === 0) waiting.onAll();
+    waiting.unconfirmed.delete(instance);
+    if (waiting.unconfirmed.size === 0) waiting.onAll();
   }
 }
 

@@ -8,9 +8,9 @@ import { type OverLimitHit, OverLimitMemory, overLimitJson, overLimitRowBytes } 
 
 const start = Date.UTC(2026, 10, 22, 10);
 
-function memoryOf(kept: number) {
+function memoryOf(capacity: number) {
   const clock = { ms: start, nowMs: () => clock.ms };
-  const memory = new OverLimitMemory(kept, clock);
+  const memory = new OverLimitMemory(capacity, clock);
   memory.useRules('v1');
   return { memory, clock };
 }
@@ -39,7 +39,7 @@ describe('the memory of refusals', () => {
         { second: start / 1000 + 1, count: 1, used: 14, requestId: null },
         { second: start / 1000, count: 3, used: 13, requestId: 'third' },
       ],
-      kept: 2,
+      stored: 2,
       since: start / 1000,
     });
   });
@@ -124,17 +124,17 @@ describe('the memory of refusals', () => {
     for (let n = 0; n < 50; n++) memory.note(hitOf(`y${n}`, { domain: 'other' }), entries(`${n}`), 1, {});
     const found = memory.find({ domains: ['shop', 'nobody'], limit: 10 });
     expect(found.rows.map(({ key }) => key)).toEqual(['second', 'first']);
-    expect(found).toMatchObject({ kept: 2, since: start / 1000 + 1, domains: ['shop', 'other'] });
-    expect(memory.find({ domains: ['shop'], domain: 'shop', limit: 1 })).toMatchObject({ kept: 2 });
-    expect(memory.find({ domain: 'shop', limit: 1 })).toMatchObject({ kept: 102, rows: [{ key: 'second' }] });
-    expect(memory.find({ domains: [], limit: 10 })).toMatchObject({ rows: [], kept: 0, since: undefined });
+    expect(found).toMatchObject({ stored: 2, since: start / 1000 + 1, domains: ['shop', 'other'] });
+    expect(memory.find({ domains: ['shop'], domain: 'shop', limit: 1 })).toMatchObject({ stored: 2 });
+    expect(memory.find({ domain: 'shop', limit: 1 })).toMatchObject({ stored: 102, rows: [{ key: 'second' }] });
+    expect(memory.find({ domains: [], limit: 10 })).toMatchObject({ rows: [], stored: 0, since: undefined });
   });
 
   it('names no domain whose rows are all forgotten', () => {
     const { memory } = memoryOf(8);
     memory.note(hitOf('k', { domain: 'gone' }), entries('a'), 1, {});
     for (let n = 0; n < 8; n++) memory.note(hitOf(`${n}`), entries(`${n}`), 1, {});
-    expect(memory.find(all)).toMatchObject({ kept: 8, domains: ['shop'] });
+    expect(memory.find(all)).toMatchObject({ stored: 8, domains: ['shop'] });
     expect(memory.find({ ...all, domain: 'gone' }).rows).toEqual([]);
     memory.note(hitOf('k', { domain: 'gone' }), entries('a'), 1, {});
     expect(memory.find({ ...all, domain: 'gone' }).rows).toHaveLength(1);
@@ -168,8 +168,8 @@ describe('the memory of refusals', () => {
       for (let n = 0; n < 1_000; n++) memory.note(hitOf(`${second}.${n}`), entries(`${n}`), 1, {});
       clock.ms += 1_000;
     }
-    const { rows, kept, since } = memory.find({ limit: 10_000 });
-    expect([rows.length, kept, since]).toEqual([200, 200, start / 1000 + 2]);
+    const { rows, stored, since } = memory.find({ limit: 10_000 });
+    expect([rows.length, stored, since]).toEqual([200, 200, start / 1000 + 2]);
     expect(memory.leftOut).toBe(10 * 975);
   });
 

@@ -74,7 +74,7 @@ export interface OverLimitQuery {
 export interface FoundOverLimitRows {
   readonly rows: OverLimitRow[];
   /** The number of stored rows of these domains. */
-  readonly kept: number;
+  readonly stored: number;
   /** The second of the oldest of these rows. Undefined if there are none. */
   readonly since: number | undefined;
   /** All domains with stored rows, regardless of the question. */
@@ -274,7 +274,7 @@ export class OverLimitMemory {
       if (rows.length === question.limit) break;
     }
     const stored = [...ids].reduce((sum, id) => sum + this.#domainRows.get(id)!.rows, 0);
-    return { rows, kept: stored, since: this.#oldestOf(ids), domains: [...this.#domainIds.keys()] };
+    return { rows, stored, since: this.#oldestOf(ids), domains: [...this.#domainIds.keys()] };
   }
 
   #idsOf(names: Iterable<string>): Set<number> {

@@ -51,7 +51,7 @@ export function overLimitRoutes({ name, find }: OverLimitRouteParts): ApiRoute[]
         return {
           body: {
             refusals: rows.slice(0, limit).map((row) => overLimitJson(row, name)),
-            kept: found.reduce((sum, { kept }) => sum + kept, 0),
+            kept: found.reduce((sum, { stored }) => sum + stored, 0),
             since: since.length === 0 ? null : new Date(Math.min(...since) * 1000).toISOString(),
           },
         };

@@ -35,7 +35,7 @@ function world() {
       publish: (text) => store.publish(text),
       subscribe: (listener) => {
         listeners.push(listener);
-        return store.subscribe({ ...listener, heard: (text) => listeners[0]?.heard(text) });
+        return store.subscribe({ ...listener, received: (text) => listeners[0]?.received(text) });
       },
       records: (table) => {
         if (table === 'overrides') asked.all += 1;
@@ -95,9 +95,9 @@ describe('StoredOverrides', () => {
     await turns();
     expect(other.kept.all).toHaveLength(1);
     other.listeners.push(listener!);
-    await one.kept.put(override('heard'), 'absent');
+    await one.kept.put(override('notified'), 'absent');
     await turns();
-    expect(other.kept.all.map(({ id }) => id)).toEqual(['first', 'missed', 'heard']);
+    expect(other.kept.all.map(({ id }) => id)).toEqual(['first', 'missed', 'notified']);
     const all = other.asked.all;
     await store.putRecord('revisions', 'overrides', 'of a former version');
     await store.publish(JSON.stringify({ is: 'overrides', revision: 'of a former version' }));

@@ -80,11 +80,11 @@ export class StoredOverrides {
     const { storeAdmin, timers, pollMs } = this.#options;
     if (storeAdmin.kind === 'memcache') return;
     const read = (): void => void this.read().catch(() => {});
-    const heard = (text: string): void => {
+    const received = (text: string): void => {
       const news = newsOf(text);
       if (news !== undefined) void this.#follow(news).catch(() => {});
     };
-    this.#ends = [storeAdmin.subscribe({ heard, back: read }), timers.every(pollMs, () => void this.#look())];
+    this.#ends = [storeAdmin.subscribe({ received, back: read }), timers.every(pollMs, () => void this.#look())];
     read();
   }
 

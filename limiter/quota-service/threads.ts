@@ -66,7 +66,7 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
       weightOf: (client, entries) => weightOf(settings.rlqsWeights, client, entries),
       count: (domain, entries, hits) => {
         const descriptor = { entries, limit: undefined, hitsAddend: hits, isNegativeHits: false };
-        asked.service.decide({ domain, descriptors: [descriptor], hitsAddend: 0 }, nobody, unheard);
+        asked.service.decide({ domain, descriptors: [descriptor], hitsAddend: 0 }, proxy, ignored);
       },
     });
     stats.watch(opened);
@@ -101,5 +101,5 @@ export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
 }
 
 /** The caller of hits that a proxy has already decided. */
-const nobody = { abandoned: false };
-const unheard = { answer: () => {}, reject: () => {} };
+const proxy = { abandoned: false };
+const ignored = { answer: () => {}, reject: () => {} };

@@ -21,7 +21,7 @@ export class UnassignedRules {
   readonly #whyNone: string | undefined;
   #current: object | undefined;
   /** The last warning; it is not repeated. */
-  #said = '';
+  #logged = '';
 
   constructor(log: Logger, answer: 'allow' | 'deny', whyNone: string | undefined) {
     this.#log = log;
@@ -43,11 +43,11 @@ export class UnassignedRules {
       count += 1;
       first ??= { path, why };
     }
-    const said = first === undefined ? '' : `${count} ${first.path} ${first.why}`;
-    if (first !== undefined && said !== this.#said) {
+    const warning = first === undefined ? '' : `${count} ${first.path} ${first.why}`;
+    if (first !== undefined && warning !== this.#logged) {
       const { path, why } = first;
       lines.rulesNotAssigned(this.#log, { why, rules: count, first: path, answer: this.#answer });
     }
-    this.#said = said;
+    this.#logged = warning;
   }
 }

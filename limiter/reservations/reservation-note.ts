@@ -58,10 +58,10 @@ export function recalledFrom(text: string): RecalledReservation | undefined {
   const note = noteFrom(text);
   if (note === undefined) return undefined;
   if (note.unlimited !== undefined) return { domain: note.domain, descriptors: [], isUnlimited: true };
-  const unsaid = { hitsAddend: undefined, isNegativeHits: false };
+  const withoutHits = { hitsAddend: undefined, isNegativeHits: false };
   return {
     domain: note.domain,
-    descriptors: note.descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })),
+    descriptors: note.descriptors.map(({ entries, limit }) => ({ entries, limit, ...withoutHits })),
     isUnlimited: false,
   };
 }

@@ -88,6 +88,6 @@ function committedAmount({ descriptors, hitsAddend }: RateLimitRequest, index: n
 
 /** Returns the amount of the request. Without one, returns the estimate of the rule, or one hit if there is no estimate. */
 export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
-  const said = committedAmount(request, index);
-  return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);
+  const committed = committedAmount(request, index);
+  return committed ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);
 }

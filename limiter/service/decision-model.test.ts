@@ -5,7 +5,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
+import { bareResponse, plainCounting, ignoredEvents } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code } from '../decide/messages.ts';
@@ -245,7 +245,7 @@ function limiter(set: Setting) {
     random: () => 0,
     counting: { ...plainCounting, stopCacheKeyIncrementWhenOverLimit: set.stops },
     response: { ...bareResponse, shadowMode: set.shadowMode, quotaMode: set.quotaMode },
-    events: unheardEvents,
+    events: ignoredEvents,
   });
   service.useRules(new RuleTable(compileRules([source('d', rulesOf(set))])));
   const ask = (descriptors: readonly Asked[], hitsAddend: number): RateLimitResponse => {

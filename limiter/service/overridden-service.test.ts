@@ -7,7 +7,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
+import { bareResponse, plainCounting, ignoredEvents } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RequestedLimit } from '../decide/messages.ts';
 import type { RateLimitResponse } from '../decide/response-message.ts';
@@ -50,7 +50,7 @@ beforeEach(() => {
     counting: plainCounting,
     response: { ...bareResponse, retryAfter: true },
     events: {
-      ...unheardEvents,
+      ...ignoredEvents,
       onOverridden: (effect, count) => hits.push([effect, count]),
       onPlansEnded: () => {
         leasesEnded += 1;

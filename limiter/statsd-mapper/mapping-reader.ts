@@ -131,8 +131,8 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: DocumentP
   const type = observerType(one, defaults);
   const foreign = type === 'histogram' ? 'summary_options' : 'histogram_options';
   // If no type is written, the type is a summary only by default, and both may be present.
-  const isSaid = one.observer_type ?? one.timer_type ?? defaults.observer_type ?? defaults.timer_type;
-  if (isSaid !== undefined && one[foreign] !== undefined) {
+  const writtenType = one.observer_type ?? one.timer_type ?? defaults.observer_type ?? defaults.timer_type;
+  if (writtenType !== undefined && one[foreign] !== undefined) {
     found.push({ path: [...path, foreign], message: `a ${type} has no ${foreign}` });
   }
   if (one.buckets !== undefined && one.histogram_options?.buckets !== undefined) {

@@ -12,17 +12,17 @@ export class StoreError extends Error {
    * Whether the store was not asked, or did not answer, and nothing in it has noticed this yet. Such an error does not show that the
    * store is available.
    */
-  readonly unheard: boolean;
+  readonly noAnswer: boolean;
   #textForCallers: string | undefined;
 
   constructor(
     message: string,
-    options: { transient: boolean; notCounted?: boolean; unheard?: boolean; cause?: unknown },
+    options: { transient: boolean; notCounted?: boolean; noAnswer?: boolean; cause?: unknown },
   ) {
     super(message, { cause: options.cause });
     this.transient = options.transient;
     this.notCounted = options.notCounted ?? false;
-    this.unheard = options.unheard ?? false;
+    this.noAnswer = options.noAnswer ?? false;
   }
 
   /** The message without the addresses of the store, which only the log shows. */
@@ -34,8 +34,8 @@ export class StoreError extends Error {
   /** Copies the error for an operation for which more is known. */
   marked(notCounted: boolean): StoreError {
     if (notCounted === this.notCounted) return this;
-    const { transient, unheard, cause } = this;
-    return new StoreError(this.message, { transient, notCounted, unheard, cause });
+    const { transient, noAnswer, cause } = this;
+    return new StoreError(this.message, { transient, notCounted, noAnswer, cause });
   }
 }
 

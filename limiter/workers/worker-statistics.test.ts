@@ -200,20 +200,20 @@ describe('the statistics of workers', () => {
 
   it('bring every duration, in their order, at the latest after a second', () => {
     const whole = new StatsRegistry();
-    const heard: string[] = [];
-    whole.onTimer(({ name }, value) => heard.push(`${name} ${value}`));
+    const received: string[] = [];
+    whole.onTimer(({ name }, value) => received.push(`${name} ${value}`));
     const { registry, timers } = worker(whole);
     const [a, b] = [registry.timer('a'), registry.timer('b')];
     b.record(1);
     a.record(2);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     timers.advance(1_000);
-    expect(heard).toEqual(['b 1', 'a 2']);
+    expect(received).toEqual(['b 1', 'a 2']);
     registry.timer('c').record(3);
     for (let i = 0; i < 10_000; i++) a.record(i);
     timers.advance(1_000);
-    expect(heard.slice(2, 5)).toEqual(['c 3', 'a 0', 'a 1']);
-    expect(heard).toHaveLength(3 + 10_000);
-    expect(heard.at(-1)).toBe('a 9999');
+    expect(received.slice(2, 5)).toEqual(['c 3', 'a 0', 'a 1']);
+    expect(received).toHaveLength(3 + 10_000);
+    expect(received.at(-1)).toBe('a 9999');
   });
 });

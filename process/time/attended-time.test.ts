@@ -58,18 +58,18 @@ describe('attended time', () => {
 
   it('reads what came while the thread stood still before a timer fires', async () => {
     const { ours, theirs } = await socketPair();
-    const heard: string[] = [];
+    const received: string[] = [];
     for (let round = 0; round < 5; round += 1) {
-      const callOff = unblockedTimers.after(50, () => heard.push('nothing'));
+      const callOff = unblockedTimers.after(50, () => received.push('nothing'));
       ours.once('data', () => {
-        heard.push('an answer');
+        received.push('an answer');
         callOff();
       });
       theirs.write('.');
       standStill(300);
       await sleep(120);
     }
-    expect(heard).toEqual(new Array(5).fill('an answer'));
+    expect(received).toEqual(new Array(5).fill('an answer'));
   });
 
   it('fires a timer once, not before its time', async () => {

@@ -124,7 +124,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     const { metadata, spec } = lease(api(), 'released');
     expect(spec).toMatchObject({ leaseDurationSeconds: 1 });
     expect(spec['holderIdentity'] ?? '').toBe('');
-    two.election.heard({
+    two.election.observed({
       resourceVersion: metadata.resourceVersion,
       holder: '',
       durationMs: 1_000,

@@ -83,7 +83,7 @@ function storeAdminSuite(
     const storeAdmin = await open();
     const reported: string[] = [];
     let back = 0;
-    const end = storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
+    const end = storeAdmin.subscribe({ received: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     expect(await storeAdmin.publish('first')).toBe(true);
     await eventually(() => expect(reported).toEqual(['first']), { timeoutMs: 30_000 });
@@ -194,7 +194,7 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     const storeAdmin = openRedisStoreAdmin(`127.0.0.1:${own.port}`);
     const reported: string[] = [];
     let back = 0;
-    storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
+    storeAdmin.subscribe({ received: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     await own.kill('SIGKILL');
     await expect(storeAdmin.records('overrides')).rejects.toThrow();
@@ -213,7 +213,7 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     const storeAdmin = openRedisStoreAdmin(url(), { auth: 'poor:secret-word', reported });
     await expect(storeAdmin.scan({ prefixes: [''], from: undefined, count: 10 })).rejects.toThrow('NOPERM');
     expect(await storeAdmin.publish('x')).toBe(false);
-    storeAdmin.subscribe({ heard: () => {}, back: () => {} });
+    storeAdmin.subscribe({ received: () => {}, back: () => {} });
     await eventually(
       () =>
         expect(storeAdmin.missing.map(({ command }) => command).sort()).toEqual([
@@ -239,7 +239,7 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     await client.call('ACL', 'SETUSER', 'weir', 'reset', 'resetchannels', 'on', '>secret', ...granted);
     const storeAdmin = openRedisStoreAdmin(url(), { auth: 'weir:secret', leases: true, prefix: 'doc:' });
     let back = 0;
-    storeAdmin.subscribe({ heard: () => {}, back: () => (back += 1) });
+    storeAdmin.subscribe({ received: () => {}, back: () => (back += 1) });
     await client.set('doc:a_b_1_60', '1');
     const found = await scanAll(storeAdmin, ['doc:a']);
     expect(await storeAdmin.read(found)).toHaveLength(1);
@@ -300,7 +300,7 @@ describeWithServer('the store admin of a master that sentinels know', redisProgr
     );
     const reported: string[] = [];
     let back = 0;
-    storeAdmin.subscribe({ heard: (text) => reported.push(text), back: () => (back += 1) });
+    storeAdmin.subscribe({ received: (text) => reported.push(text), back: () => (back += 1) });
     await eventually(() => expect(back).toBe(1), { timeoutMs: 30_000 });
     expect(await storeAdmin.publish('news')).toBe(true);
     await eventually(() => expect(reported).toEqual(['news']), { timeoutMs: 30_000 });
@@ -323,7 +323,7 @@ describeWithServer('the store admin behind twemproxy', nutcrackerProgram, (nutcr
       expect(await storeAdmin.records('overrides')).toEqual(new Map([['a', 'b']]));
       await expect(storeAdmin.scan({ prefixes: [''], from: undefined, count: 10 })).rejects.toThrow();
       expect(await storeAdmin.publish('x')).toBe(false);
-      storeAdmin.subscribe({ heard: () => {}, back: () => {} });
+      storeAdmin.subscribe({ received: () => {}, back: () => {} });
       await eventually(
         () =>
           expect(storeAdmin.missing.map(({ command }) => command).sort()).toEqual([

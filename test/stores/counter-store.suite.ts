@@ -321,7 +321,7 @@ export function counterStoreSuite(
       for (const after of [1, 2]) {
         const ops = await submit(store, request(), { stopWhenOver });
         for (const op of ops.slice(0, 2)) {
-          expect(op.error).toMatchObject({ transient: false, notCounted: true, unheard: true });
+          expect(op.error).toMatchObject({ transient: false, notCounted: true, noAnswer: true });
           expect(op.error?.message).toMatch(
             /^this Redis runs no scripts, which are necessary for limits with .* \(REDIS_SCRIPTS\)$/,
           );

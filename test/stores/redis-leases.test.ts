@@ -156,7 +156,7 @@ describeWithEachRedis('leases in Redis', (path) => {
       limiter: fc.constantFrom('one', 'two', 'three'),
       /** Behind or before the last one that was sent. */
       late: fc.nat(9).map((n) => (n === 0 ? 2 : 0)),
-      unheard: fc.nat(5).map((n) => n === 0),
+      isUnanswered: fc.nat(5).map((n) => n === 0),
       newlySpent: fc.nat(6),
       want: fc.nat(6),
       limit: fc.constantFrom(20, 60),
@@ -179,7 +179,7 @@ describeWithEachRedis('leases in Redis', (path) => {
         const model = new LedgerModel();
         const spent = new Map<string, number>();
         let sequence = 10;
-        for (const { limiter, late, unheard, isFloor, ops, loses, newlySpent, ...reported } of all) {
+        for (const { limiter, late, isUnanswered, isFloor, ops, loses, newlySpent, ...reported } of all) {
           sequence += 1;
           const asks = [0, 1].map(() =>
             newLeaseTerms({
@@ -197,7 +197,7 @@ describeWithEachRedis('leases in Redis', (path) => {
           await submit(store, script!.ops);
           model.apply(plain!.run);
           expect(script!.ops).toEqual(plain!.ops);
-          if (!unheard && late === 0 && !isFloor) spent.set(limiter, (spent.get(limiter) ?? 0) + newlySpent);
+          if (!isUnanswered && late === 0 && !isFloor) spent.set(limiter, (spent.get(limiter) ?? 0) + newlySpent);
           expect(await client.get(key)).toBe(model.value === undefined ? null : String(model.value));
           const { t = '0', n = '0', ...own } = await client.hgetall(ledgerKey);
           const told0 = [...model.grants].filter(([, { granted }]) => granted > 0);

@@ -11,7 +11,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from './manual-clock.ts';
 import { openMemoryStore } from './open-memory-store.ts';
-import { bareResponse, plainCounting, unheardEvents } from './plain-service.ts';
+import { bareResponse, plainCounting, ignoredEvents } from './plain-service.ts';
 import { source } from './rule-builder.ts';
 
 export interface BudgetLimiter {
@@ -63,7 +63,7 @@ export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
     random: () => 0,
     counting: { ...plainCounting, ...counting },
     response: { ...bareResponse, ...response },
-    events: { ...unheardEvents, ...events },
+    events: { ...ignoredEvents, ...events },
     warnings,
   });
   service.useRules(new RuleTable(compileRules([source('d', rules)])));

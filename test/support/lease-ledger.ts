@@ -26,8 +26,8 @@ export class LedgerModel {
     }
     if (this.value === undefined) this.grants.clear();
     const own = this.grants.get(lease.limiter) ?? { last: 0, granted: 0, spent: lease.spent };
-    const heard = lease.sequence > own.last;
-    if (heard) {
+    const isNewer = lease.sequence > own.last;
+    if (isNewer) {
       const spent = Math.min(Math.max(0, lease.spent - own.spent), own.granted);
       if (this.value !== undefined) this.value = Math.max(0, this.value - (own.granted - spent));
       this.grants.set(lease.limiter, { last: lease.sequence, granted: 0, spent: lease.spent });
@@ -36,7 +36,7 @@ export class LedgerModel {
     const outstanding = this.outstanding;
     const after = this.#move(run, Math.min(outstanding, before));
     let granted = 0;
-    if (heard && this.value !== undefined && lease.want >= 2) {
+    if (isNewer && this.value !== undefined && lease.want >= 2) {
       const others = [...this.grants].filter(
         ([limiter, { granted: some }]) => limiter !== lease.limiter && some > 0,
       );
@@ -44,7 +44,7 @@ export class LedgerModel {
       const sharers = others.length + 1;
       if (left >= sharers * lease.max) granted = Math.min(lease.want, lease.max, Math.floor(left / sharers));
     }
-    if (heard) {
+    if (isNewer) {
       this.grants.set(lease.limiter, { last: lease.sequence, granted, spent: lease.spent });
       if (granted > 0) this.value = after + granted;
       if (granted === 0 && lease.forgets) this.grants.delete(lease.limiter);

@@ -32,7 +32,7 @@ export const bareResponse: ResponseOptions = {
   warningHeader: undefined,
 };
 
-export const unheardEvents: ServiceEvents = {
+export const ignoredEvents: ServiceEvents = {
   onServiceError: () => {},
   onStoreError: () => {},
   onUncounted: () => {},

@@ -140,8 +140,8 @@ export class FileConfigSource implements ConfigSource {
     const { outcome, review } = this.#thread;
     await this.#deliver(await outcome, startMs, listener);
     if (this.#isClosed) return;
-    void review.then((said) => {
-      if (said !== undefined && !this.#isClosed) listener.reviewed(said);
+    void review.then((reviewed) => {
+      if (reviewed !== undefined && !this.#isClosed) listener.reviewed(reviewed);
     });
     this.#schedule.ended();
     this.#setTimer(layout, listener);

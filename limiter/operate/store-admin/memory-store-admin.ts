@@ -78,14 +78,14 @@ export class MemoryStoreAdmin implements StoreAdmin {
   async publish(text: string): Promise<boolean> {
     // The caller gets its answer first, as with a server.
     setImmediate(() => {
-      for (const listener of [...this.#listeners]) listener.heard(text);
+      for (const listener of [...this.#listeners]) listener.received(text);
     });
     return true;
   }
 
   subscribe(listener: SubscriptionListener): () => void {
     // A new object, because the given one may be registered twice.
-    const own: SubscriptionListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+    const own: SubscriptionListener = { received: (text) => listener.received(text), back: () => listener.back() };
     this.#listeners.add(own);
     queueMicrotask(() => {
       if (this.#listeners.has(own)) own.back();

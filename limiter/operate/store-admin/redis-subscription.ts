@@ -39,7 +39,7 @@ export class RedisSubscription {
   }
 
   subscribe(listener: SubscriptionListener): () => void {
-    const own: SubscriptionListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+    const own: SubscriptionListener = { received: (text) => listener.received(text), back: () => listener.back() };
     this.#listeners.add(own);
     if (this.#isSubscribed) queueMicrotask(() => this.#listeners.has(own) && own.back());
     else void this.#open();
@@ -67,7 +67,7 @@ export class RedisSubscription {
         endpoint,
         tls,
         timeoutMs,
-        onMessage: (message) => this.#heard(message),
+        onMessage: (message) => this.#received(message),
         onEnd: () => this.#ended(link),
       });
       this.#link = link;
@@ -107,7 +107,7 @@ export class RedisSubscription {
     this.#callOff = this.#options.timers.after(pingMs, () => {
       link.ask('ping', []).then(
         (reply) => {
-          this.#heard(reply);
+          this.#received(reply);
           if (link === this.#link && this.#isSubscribed) this.#ping(link);
         },
         () => link.close(),
@@ -115,10 +115,10 @@ export class RedisSubscription {
     });
   }
 
-  #heard(message: Reply): void {
+  #received(message: Reply): void {
     if (!Array.isArray(message) || String(message[0]) !== 'message') return;
     const text = String(message[2]);
-    for (const listener of [...this.#listeners]) listener.heard(text);
+    for (const listener of [...this.#listeners]) listener.received(text);
   }
 
   #ended(link: RedisLink): void {

@@ -40,7 +40,7 @@ export interface MissingRight {
 
 export interface SubscriptionListener {
   /** Called for each message of any limiter, including this one. */
-  heard(text: string): void;
+  received(text: string): void;
   /** Called when messages arrive from now on. Some may have been missed before. */
   back(): void;
 }

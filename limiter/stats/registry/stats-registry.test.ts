@@ -121,17 +121,17 @@ describe('StatsRegistry', () => {
   it('passes gathered durations to every listener, those that come later too', () => {
     const registry = new StatsRegistry();
     const timer = registry.timer('t');
-    const heard: string[] = [];
-    registry.onTimer((it, value) => heard.push(`${it.name}=${value}`));
+    const received: string[] = [];
+    registry.onTimer((it, value) => received.push(`${it.name}=${value}`));
     timer.record(3);
     timer.record(4);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     registry.passDurations();
     registry.passDurations();
-    registry.onTimer((it, value) => heard.push(`second ${it.index}=${value}`));
+    registry.onTimer((it, value) => received.push(`second ${it.index}=${value}`));
     timer.record(5);
     registry.refresh();
-    expect(heard).toEqual(['t=3', 't=4', 't=5', 'second 0=5']);
+    expect(received).toEqual(['t=3', 't=4', 't=5', 'second 0=5']);
     expect(registry.timer('t')).toBe(timer);
   });
 
@@ -142,16 +142,16 @@ describe('StatsRegistry', () => {
       registry.timer('plain'),
       registry.timer('changed', { counter, shown: (value) => value * 10 }),
     ];
-    const heard: string[] = [];
-    registry.onTimer(({ name }, value) => heard.push(`${name} ${value}`));
+    const received: string[] = [];
+    registry.onTimer(({ name }, value) => received.push(`${name} ${value}`));
     const expected: string[] = [];
     for (let i = 0; i < 1_000; i += 1) {
       (i % 3 === 0 ? changed : plain).record(i);
       expected.push(i % 3 === 0 ? `changed ${10 * i}` : `plain ${i}`);
     }
-    expect(heard.length).toBeGreaterThan(500);
+    expect(received.length).toBeGreaterThan(500);
     registry.passDurations();
-    expect(heard).toEqual(expected);
+    expect(received).toEqual(expected);
     expect(registry.valueOf(counter)).toBe(334);
   });
 });

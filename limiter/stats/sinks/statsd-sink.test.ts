@@ -306,9 +306,9 @@ describe('StatsdSink', () => {
   it('closes at once when nobody listens, and in bounded time when nobody reads', async () => {
     const port = receiver.port;
     await receiver.close();
-    const unheard = startSink({ port });
+    const unreceived = startSink({ port });
     await until(() => events.length === 1);
-    await unheard.close(1_000_000);
+    await unreceived.close(1_000_000);
 
     receiver = new Receiver();
     receiver.deaf = true;

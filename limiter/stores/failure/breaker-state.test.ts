@@ -48,7 +48,7 @@ describe('BreakerState', () => {
     const state = closed();
     for (let i = 0; i < 5; i += 1) {
       tick(state, quietTicks, true);
-      if (i % 2 === 0) state.heard = true;
+      if (i % 2 === 0) state.hasAnswered = true;
       state.tick(i % 2 === 0);
     }
     expect(state.phase).toBe('closed');
@@ -112,15 +112,15 @@ describe('BreakerState', () => {
   });
 
   it('never opens while every tick has an answer, and always does after silence, in any order of events', () => {
-    const event = fc.constantFrom('heard', 'probeSent', 'probeFailed', 'probeAnswered', 'tick');
+    const event = fc.constantFrom('hasAnswered', 'probeSent', 'probeFailed', 'probeAnswered', 'tick');
     fc.assert(
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {
         const state = closed();
         for (const name of events) {
-          if (name === 'heard') {
-            state.heard = true;
+          if (name === 'hasAnswered') {
+            state.hasAnswered = true;
           } else if (name === 'tick') {
-            state.heard = true;
+            state.hasAnswered = true;
             state.tick(true);
           } else {
             state[name]();
@@ -135,7 +135,7 @@ describe('BreakerState', () => {
 
   it('comes to closed only by an answered probe and ticks, in any order of events', () => {
     const event = fc.constantFrom(
-      'heard',
+      'hasAnswered',
       'probeSent',
       'probeFailed',
       'probeAnswered',
@@ -152,7 +152,7 @@ describe('BreakerState', () => {
           const before = state.phase;
           if (name === 'tick') state.tick(false);
           else if (name === 'quiet') state.tick(true);
-          else if (name === 'heard') state.heard = true;
+          else if (name === 'hasAnswered') state.hasAnswered = true;
           else state[name]();
           if (before === 'probing' && name === 'probeAnswered') [answered, ticks] = [true, 0];
           if (state.phase === 'open') answered = false;

@@ -27,7 +27,7 @@ export class BreakerState {
   /** The number of requests that may be in flight. */
   admitted = Number.POSITIVE_INFINITY;
   /** Set when the store answered a request. A tick resets it. */
-  heard = false;
+  hasAnswered = false;
   #phase: BreakerPhase = 'closed';
   #quiet = 0;
 
@@ -42,8 +42,8 @@ export class BreakerState {
   /** `waiting`: requests are in flight. */
   tick(waiting: boolean): void {
     if (this.#phase === 'open' || this.#phase === 'probing') return;
-    this.#quiet = waiting && !this.heard ? this.#quiet + 1 : 0;
-    this.heard = false;
+    this.#quiet = waiting && !this.hasAnswered ? this.#quiet + 1 : 0;
+    this.hasAnswered = false;
     if (this.#quiet > this.#quietTicks) this.#open();
     else if (this.#phase === 'ramping' && this.#quiet === 0) this.#widen();
   }
@@ -71,7 +71,7 @@ export class BreakerState {
     this.#phase = 'open';
     this.admitted = 0;
     this.#quiet = 0;
-    this.heard = false;
+    this.hasAnswered = false;
   }
 
   #widen(): void {

@@ -144,7 +144,7 @@ describe('BreakerStore', () => {
     for (let i = 0; i < 18; i += 1) {
       ask('refused');
       timers.advance(50);
-      const error = new StoreError('no place', { transient: true, notCounted: true, unheard: true });
+      const error = new StoreError('no place', { transient: true, notCounted: true, noAnswer: true });
       inner.requests.at(-1)?.fail(error);
     }
     expect([store.phase, changes]).toEqual(['open', [[true, silent]]]);
@@ -271,7 +271,7 @@ describe('BreakerStore', () => {
     ask('waits');
     inner.submit = ([answered, failed], _, done) => {
       Object.assign(answered!, { error: undefined });
-      failOp(failed!, new StoreError('one node is away', { transient: true, unheard: true }));
+      failOp(failed!, new StoreError('one node is away', { transient: true, noAnswer: true }));
       done();
     };
     for (let turns = 0; turns < 20; turns += 1) {

@@ -217,7 +217,7 @@ export class BreakerStore extends StoreDecorator {
       this.#failed(flight);
       return;
     }
-    if (ops.length > 0) this.#state.heard = true;
+    if (ops.length > 0) this.#state.hasAnswered = true;
     flight.done();
   }
 
@@ -254,7 +254,7 @@ export class BreakerStore extends StoreDecorator {
     }
     if (this.store.connected !== false || this.#timer.closed) {
       // An error about a key, or from one node of many, shows that the store is available.
-      if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
+      if (flight.ops.some(isWordOfStore)) this.#state.hasAnswered = true;
       flight.done();
       return;
     }
@@ -311,7 +311,7 @@ function firstError(ops: readonly Operation[]): StoreError {
 }
 
 function isWordOfStore({ error }: Operation): boolean {
-  return error === undefined || !error.unheard;
+  return error === undefined || !error.noAnswer;
 }
 
 function notAsked(reason: string): StoreError {

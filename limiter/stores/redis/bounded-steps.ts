@@ -16,7 +16,7 @@ import { ScriptText } from './wire/script-text.ts';
 /** The error of ops that only a script can count. The server was not asked. */
 export const needsScripts = new StoreError(
   'this Redis runs no scripts, which are necessary for limits with a sliding window, a token bucket or several in one rule (REDIS_SCRIPTS)',
-  { transient: false, notCounted: true, unheard: true },
+  { transient: false, notCounted: true, noAnswer: true },
 );
 
 /** A group of ops, or the same group from several callers. */

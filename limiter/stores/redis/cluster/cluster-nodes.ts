@@ -269,11 +269,11 @@ export class NodeBreaker {
     this.#timer.startTicks();
     send().then(
       (value) => {
-        if (this.#waiting.delete(reject)) this.#state.heard = true;
+        if (this.#waiting.delete(reject)) this.#state.hasAnswered = true;
         resolve(value);
       },
       (error: unknown) => {
-        if (this.#waiting.delete(reject) && this.#options.isAnswer(error)) this.#state.heard = true;
+        if (this.#waiting.delete(reject) && this.#options.isAnswer(error)) this.#state.hasAnswered = true;
         reject(error);
       },
     );

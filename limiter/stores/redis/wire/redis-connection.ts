@@ -248,12 +248,12 @@ export class RedisConnection {
 
   /** Returns the error of an attempt. An answer of the master names it, because sentinels have other passwords. */
   #fromServer(error: unknown): StoreError {
-    const { message, transient, notCounted, unheard } = this.errors.fromConnecting(error);
+    const { message, transient, notCounted, noAnswer } = this.errors.fromConnecting(error);
     const place = error instanceof ReplyError ? this.#place : undefined;
     const who = place === undefined ? '' : `master ${place.host}:${place.port}: `;
     const tls = this.#options.tls !== undefined;
     const hint = connectingHint(error, { tls, wasConnected: this.counts.total > 0 });
-    return new StoreError(`${who}${message}${hint}`, { transient, notCounted, unheard });
+    return new StoreError(`${who}${message}${hint}`, { transient, notCounted, noAnswer });
   }
 }
 

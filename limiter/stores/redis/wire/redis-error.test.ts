@@ -40,20 +40,20 @@ describe('RedisErrors', () => {
   });
 
   it('words a wait for a place, and none', () => {
-    const { message, transient, notCounted, unheard } = errors.noPlace(50);
-    expect({ message, transient, notCounted, unheard }).toEqual({
+    const { message, transient, notCounted, noAnswer } = errors.noPlace(50);
+    expect({ message, transient, notCounted, noAnswer }).toEqual({
       message: 'too many calls to Redis were open within 50 ms (REDIS_POOL_SIZE)',
       transient: true,
       notCounted: true,
-      unheard: true,
+      noAnswer: true,
     });
     expect(errors.noPlace(0).message).toBe('too many calls to Redis were open (REDIS_POOL_SIZE)');
     expect(errors.noPlace(undefined).message).toBe('Redis store is closed');
   });
 
   it('takes no silence for a word of Redis', () => {
-    expect(errors.timedOut().marked(true)).toMatchObject({ unheard: true, notCounted: true });
-    expect(errors.fromCommand(new ReplyError('OOM full')).unheard).toBe(false);
+    expect(errors.timedOut().marked(true)).toMatchObject({ noAnswer: true, notCounted: true });
+    expect(errors.fromCommand(new ReplyError('OOM full')).noAnswer).toBe(false);
   });
 
   it('knows what Redis 6 says to a command of a script', () => {

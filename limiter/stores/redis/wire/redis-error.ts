@@ -48,7 +48,7 @@ export class RedisErrors {
     if (waitedMs === undefined) return this.closed();
     const within = waitedMs === 0 ? '' : ` within ${waitedMs} ms`;
     const text = `too many calls to Redis were open${within} (REDIS_POOL_SIZE)`;
-    return new StoreError(text, { transient: true, notCounted: true, unheard: true });
+    return new StoreError(text, { transient: true, notCounted: true, noAnswer: true });
   }
 
   closed(): StoreError {
@@ -61,7 +61,7 @@ export class RedisErrors {
   }
 
   timedOut(afterMs = this.#timeoutMs): StoreError {
-    return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true, unheard: true });
+    return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true, noAnswer: true });
   }
 
   /** Returns the error for a command that was rejected or not answered, and for one key's error in a script's answer. */

@@ -213,9 +213,9 @@ describe('RedisLink', () => {
       'select 99': '-ERR DB index is out of range',
     };
     const { link, reads } = await linked((command) => `${replies[command] ?? '+OK'}\r\n`);
-    const heard: string[] = [];
-    await link.login(credentials, () => heard.push('needless')).catch((error) => heard.push(error.message));
-    expect([reads.flat(), heard]).toEqual([commands, reported]);
+    const received: string[] = [];
+    await link.login(credentials, () => received.push('needless')).catch((error) => received.push(error.message));
+    expect([reads.flat(), received]).toEqual([commands, reported]);
   });
 });
 
