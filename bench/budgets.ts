@@ -250,7 +250,9 @@ async function measure(
       return { limiter: of('limiter'), redis: of('redis') };
     }
     if (attempt === maxAttempts)
-      throw new Error(`${row.title}: of ${answered} answers, ${rejected} were rejected, and ${failed} calls failed`);
+      throw new Error(
+        `${row.title}: of ${answered} answers, ${rejected} were rejected, and ${failed} calls failed`,
+      );
   }
 }
 

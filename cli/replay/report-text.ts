@@ -150,7 +150,10 @@ function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
   ]);
   const lines = textTable([head, ...rows], new Set([2]));
   if (all > top.length) lines.push(`  ... and ${counted(all - top.length, 'more counter')}`);
-  if (missed > 0) lines.push(`  ${counted(missed, 'request')} over limit by further counters, which the report cannot list`);
+  if (missed > 0)
+    lines.push(
+      `  ${counted(missed, 'request')} over limit by further counters, which the report cannot list`,
+    );
   return lines;
 }
 

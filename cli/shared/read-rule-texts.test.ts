@@ -98,10 +98,13 @@ describe('texts of rules', () => {
       '"descriptors": [{"shadowMode": true, "shadow_mode": true}]',
       '2:17: descriptors[0]: set multiple times',
     ],
-  ])('have the places of everything that is not as the message of a resource requires: %s', (members, ...errors) => {
-    const { errors: found } = read({ 'a.json': `{"@type": "${type}",\n${members}}` });
-    expect(found.map(formatRuleError)).toEqual(errors.map((error) => `a.json:${error}`));
-  });
+  ])(
+    'have the places of everything that is not as the message of a resource requires: %s',
+    (members, ...errors) => {
+      const { errors: found } = read({ 'a.json': `{"@type": "${type}",\n${members}}` });
+      expect(found.map(formatRuleError)).toEqual(errors.map((error) => `a.json:${error}`));
+    },
+  );
 
   it('are one load as far as they are rule files', () => {
     const both = { 'a.yaml': rules('d'), 'b.yaml': rules('d').replace('key: k', 'key: l') };

@@ -11,7 +11,12 @@ import {
 } from '../../rules/reader/read-manifests.ts';
 import { looksLikeOverrides, readOverride, readOverrideFile } from '../../rules/reader/read-override.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
-import { type FieldProblem, formatManifestError, type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
+import {
+  type FieldProblem,
+  formatManifestError,
+  type RuleError,
+  RuleErrorList,
+} from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';

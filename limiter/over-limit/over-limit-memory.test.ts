@@ -126,7 +126,10 @@ describe('the memory of refusals', () => {
     expect(found.rows.map(({ key }) => key)).toEqual(['second', 'first']);
     expect(found).toMatchObject({ stored: 2, since: start / 1000 + 1, domains: ['shop', 'other'] });
     expect(memory.find({ domains: ['shop'], domain: 'shop', limit: 1 })).toMatchObject({ stored: 2 });
-    expect(memory.find({ domain: 'shop', limit: 1 })).toMatchObject({ stored: 102, rows: [{ key: 'second' }] });
+    expect(memory.find({ domain: 'shop', limit: 1 })).toMatchObject({
+      stored: 102,
+      rows: [{ key: 'second' }],
+    });
     expect(memory.find({ domains: [], limit: 10 })).toMatchObject({ rows: [], stored: 0, since: undefined });
   });
 

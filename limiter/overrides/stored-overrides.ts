@@ -84,7 +84,10 @@ export class StoredOverrides {
       const news = newsOf(text);
       if (news !== undefined) void this.#follow(news).catch(() => {});
     };
-    this.#ends = [storeAdmin.subscribe({ received, back: read }), timers.every(pollMs, () => void this.#look())];
+    this.#ends = [
+      storeAdmin.subscribe({ received, back: read }),
+      timers.every(pollMs, () => void this.#look()),
+    ];
     read();
   }
 

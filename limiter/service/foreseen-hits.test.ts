@@ -6,7 +6,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { bareResponse, plainCounting, ignoredEvents } from '../../test/support/plain-service.ts';
+import { bareResponse, ignoredEvents, plainCounting } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code } from '../decide/messages.ts';

@@ -7,7 +7,7 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { limitedPlan, type MatchedTraits } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { bareResponse, plainCounting, ignoredEvents } from '../../test/support/plain-service.ts';
+import { bareResponse, ignoredEvents, plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';

@@ -142,7 +142,8 @@ class Check {
     const { requestsPerUnit = 0, grant = 1 } = this.#written;
     const written = effectFields.filter(this.#has);
     const [field] = written;
-    if (written.length !== 1) this.#reportCount(`must have exactly one of ${effectFields.join(', ')}`, written);
+    if (written.length !== 1)
+      this.#reportCount(`must have exactly one of ${effectFields.join(', ')}`, written);
     const unit = this.#unit(field);
     if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit, unit };
     if (field === 'grant') return { kind: 'grant', hits: grant };

@@ -436,7 +436,11 @@ describe('readRuleFiles, errors', () => {
   it.each([
     ['after the other file', ['domain: d\n', 'domain: d\ndescriptors: [\n'], ['b.yaml:2:14', 'b.yaml:1:9']],
     ['before the other file', ['domain: d # x\n\tx\n', 'domain: d\n'], ['a.yaml:2:1', 'b.yaml:1:9']],
-    ['with its rules before its domain', [`descriptors: []\ndomain: "d"\nx: "\n`, 'domain: d\n'], ['a.yaml:3:4', 'b.yaml:1:9']],
+    [
+      'with its rules before its domain',
+      [`descriptors: []\ndomain: "d"\nx: "\n`, 'domain: d\n'],
+      ['a.yaml:3:4', 'b.yaml:1:9'],
+    ],
     ['with another domain', ['domain: e\nx: "\n', 'domain: d\n'], ['a.yaml:2:4']],
     ['with an error before its domain', ['x: "\ndomain: d\n', 'domain: d\n'], ['a.yaml:1:4']],
     ['with an error in its domain', ['domain: d: d\n', 'domain: d\n'], ['a.yaml:1:10']],

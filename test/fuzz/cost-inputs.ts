@@ -39,7 +39,8 @@ export const wireFamilies: Record<string, (n: number) => Buffer> = {
 };
 
 export const json = (members: string): Buffer => Buffer.from(`{"domain":"d",${members}}`);
-export const list = (element: string, count: number): string => `[${new Array(count).fill(element).join(',')}]`;
+export const list = (element: string, count: number): string =>
+  `[${new Array(count).fill(element).join(',')}]`;
 
 export const jsonFamilies: Record<string, (n: number) => Buffer> = {
   'empty entries': (n) => json(`"descriptors":[{"entries":${list('{}', n)}}]`),

@@ -44,7 +44,11 @@ function wallMs(run: () => void): number {
  * Returns the milliseconds of CPU time of a run, each with its own input: the minimum of a few batches, of which the first one is a
  * warm-up. They end at the first batch below `bound`. It creates the inputs of a batch before the measurement.
  */
-export function minCpuMs<Input>(bound: number, make: (salt: number) => Input, run: (input: Input) => void): number {
+export function minCpuMs<Input>(
+  bound: number,
+  make: (salt: number) => Input,
+  run: (input: Input) => void,
+): number {
   const batch = 5;
   let min = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 8 && min >= bound; round += 1) {

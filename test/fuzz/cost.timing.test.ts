@@ -1,7 +1,11 @@
 /** The CPU time of decoding and matching may grow by 2.5 if the input doubles. The bounds of requests are lifted. */
 import { describe, expect, it } from 'vitest';
-import { type RequestLimits } from '../../limiter/decide/request-bounds.ts';
-import { DecodeError, decodeRateLimitRequest, encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import type { RequestLimits } from '../../limiter/decide/request-bounds.ts';
+import {
+  DecodeError,
+  decodeRateLimitRequest,
+  encodeRateLimitRequest,
+} from '../../limiter/decide/wire-codec.ts';
 import { readCheckBody } from '../../limiter/http/check-body.ts';
 import { requestFromJson } from '../../limiter/http/json-codec.ts';
 import { RespReader } from '../../limiter/stores/redis/wire/resp.ts';

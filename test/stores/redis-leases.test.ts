@@ -197,7 +197,8 @@ describeWithEachRedis('leases in Redis', (path) => {
           await submit(store, script!.ops);
           model.apply(plain!.run);
           expect(script!.ops).toEqual(plain!.ops);
-          if (!isUnanswered && late === 0 && !isFloor) spent.set(limiter, (spent.get(limiter) ?? 0) + newlySpent);
+          if (!isUnanswered && late === 0 && !isFloor)
+            spent.set(limiter, (spent.get(limiter) ?? 0) + newlySpent);
           expect(await client.get(key)).toBe(model.value === undefined ? null : String(model.value));
           const { t = '0', n = '0', ...own } = await client.hgetall(ledgerKey);
           const told0 = [...model.grants].filter(([, { granted }]) => granted > 0);

@@ -11,7 +11,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from './manual-clock.ts';
 import { openMemoryStore } from './open-memory-store.ts';
-import { bareResponse, plainCounting, ignoredEvents } from './plain-service.ts';
+import { bareResponse, ignoredEvents, plainCounting } from './plain-service.ts';
 import { source } from './rule-builder.ts';
 
 export interface BudgetLimiter {

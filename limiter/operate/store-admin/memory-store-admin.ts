@@ -85,7 +85,10 @@ export class MemoryStoreAdmin implements StoreAdmin {
 
   subscribe(listener: SubscriptionListener): () => void {
     // A new object, because the given one may be registered twice.
-    const own: SubscriptionListener = { received: (text) => listener.received(text), back: () => listener.back() };
+    const own: SubscriptionListener = {
+      received: (text) => listener.received(text),
+      back: () => listener.back(),
+    };
     this.#listeners.add(own);
     queueMicrotask(() => {
       if (this.#listeners.has(own)) own.back();

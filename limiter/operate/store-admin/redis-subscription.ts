@@ -39,7 +39,10 @@ export class RedisSubscription {
   }
 
   subscribe(listener: SubscriptionListener): () => void {
-    const own: SubscriptionListener = { received: (text) => listener.received(text), back: () => listener.back() };
+    const own: SubscriptionListener = {
+      received: (text) => listener.received(text),
+      back: () => listener.back(),
+    };
     this.#listeners.add(own);
     if (this.#isSubscribed) queueMicrotask(() => this.#listeners.has(own) && own.back());
     else void this.#open();

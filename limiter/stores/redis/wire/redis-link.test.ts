@@ -214,7 +214,9 @@ describe('RedisLink', () => {
     };
     const { link, reads } = await linked((command) => `${replies[command] ?? '+OK'}\r\n`);
     const received: string[] = [];
-    await link.login(credentials, () => received.push('needless')).catch((error) => received.push(error.message));
+    await link
+      .login(credentials, () => received.push('needless'))
+      .catch((error) => received.push(error.message));
     expect([reads.flat(), received]).toEqual([commands, reported]);
   });
 });
