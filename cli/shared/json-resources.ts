@@ -12,7 +12,7 @@ import {
   toJson,
 } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { isObject, type RuleSource } from '../../rules/model.ts';
+import { isObject, maxUint32, type RuleSource } from '../../rules/model.ts';
 import { valueInWords } from '../../rules/reader/manifest-reader.ts';
 import { fromMessage, rateLimitConfigTypeUrl, toMessage } from '../../rules/reader/resource.ts';
 import { type FieldProblem, similarName } from '../../rules/rule-error.ts';
@@ -106,9 +106,13 @@ function scalarProblems(field: DescField, value: unknown, part: unknown, path: P
 }
 
 function scalarWords({ enum: values, scalar }: DescField): string {
-  if (values !== undefined) return values.values.map(({ name }) => name).join(', ');
+  if (values !== undefined) {
+    const names = values.values.map(({ name }) => name).filter((name) => name !== 'UNKNOWN');
+    return `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+  }
   if (scalar === ScalarType.STRING) return 'a string';
-  return scalar === ScalarType.BOOL ? 'true or false' : 'a whole number';
+  if (scalar === ScalarType.BOOL) return 'true or false';
+  return scalar === ScalarType.UINT32 ? `a whole number from 0 to ${maxUint32}` : 'a whole number';
 }
 
 function wrongType(path: Path, wanted: string, found: unknown): FieldProblem {

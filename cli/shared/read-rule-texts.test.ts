@@ -65,7 +65,7 @@ describe('texts of rules', () => {
       "b.json:4:56: invalid rate limit unit 'UNKNOWN'",
       expect.stringMatching(/^d\.json:1:\d+: yaml: /),
       'e.json:1:16: resources[0]: must be an object',
-      'e.json:1:104: resources[1].domian: unknown field; did you mean domain?',
+      'e.json:1:108: resources[1].domian: unknown field; did you mean domain?',
       'e.json:1:114: resources[2]["@type"]: is required',
       "c.yaml:2:1: config error, unknown key 'foo'",
     ]);
@@ -77,21 +77,21 @@ describe('texts of rules', () => {
     ['"domain": 5', '2:11: domain: must be a string, found 5'],
     [
       '"x": {}, "descriptors": {}',
-      '2:7: x: unknown field; known here: name, domain, descriptors, override',
-      '2:26: descriptors: must be a list, found an object',
+      '2:6: x: unknown field; known here: name, domain, descriptors, override',
+      '2:25: descriptors: must be a list, found an object',
     ],
     [
       '"descriptors": [1, null, {"key": "k", "rateLimit": {"unit": "DAYS", "requestsPerUnit": -1, "warnAt": [50, "x"]}}]',
       '2:17: descriptors[0]: must be an object, found 1',
       '2:20: descriptors[1]: must be an object, found null',
-      "2:61: descriptors[2].rateLimit.unit: must be UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK, found the text 'DAYS'",
-      '2:88: descriptors[2].rateLimit.requestsPerUnit: must be a whole number, found -1',
-      "2:106: descriptors[2].rateLimit.warnAt[1]: must be a whole number, found the text 'x'",
+      "2:61: descriptors[2].rateLimit.unit: must be SECOND, MINUTE, HOUR, DAY, MONTH, YEAR or WEEK, found the text 'DAYS'",
+      '2:88: descriptors[2].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found -1',
+      "2:107: descriptors[2].rateLimit.warnAt[1]: must be a whole number from 0 to 4294967295, found the text 'x'",
     ],
     [
       '"descriptors": [{"shadow_mode": "true", "rate_limit": {"requests_per_unit": 1.5}, "metadata": 5}]',
       "2:33: descriptors[0].shadow_mode: must be true or false, found the text 'true'",
-      '2:77: descriptors[0].rate_limit.requests_per_unit: must be a whole number, found 1.5',
+      '2:77: descriptors[0].rate_limit.requests_per_unit: must be a whole number from 0 to 4294967295, found 1.5',
       '2:95: descriptors[0].metadata: must be an object, found 5',
     ],
     [

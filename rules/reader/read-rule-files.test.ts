@@ -435,7 +435,11 @@ describe('readRuleFiles, errors', () => {
 
   it.each([
     ['after the other file', ['domain: d\n', 'domain: d\ndescriptors: [\n'], ['b.yaml:2:14', 'b.yaml:1:9']],
-    ['before the other file', ['domain: d # x\n\tx\n', 'domain: d\n'], ['a.yaml:2:1', 'b.yaml:1:9']],
+    [
+      'before the other file',
+      ['domain: d # x\ndescriptors:\n\t- key: k\n', 'domain: d\n'],
+      ['a.yaml:3:1', 'b.yaml:1:9'],
+    ],
     [
       'with its rules before its domain',
       [`descriptors: []\ndomain: "d"\nx: "\n`, 'domain: d\n'],
