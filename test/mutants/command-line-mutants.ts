@@ -30,7 +30,7 @@ export const commandLineMutants: readonly Mutant[] = [
   {
     defect: 'a limiter that answers 429 counts as silent',
     file: 'cli/operate/limiters.ts',
-    within: 'refusals',
+    within: 'rejectingStatuses',
     search: '401, 403, 429',
     replace: '401, 403',
     killedBy: 'cli/operate/limiters.test.ts',
@@ -38,7 +38,7 @@ export const commandLineMutants: readonly Mutant[] = [
   {
     defect: 'a limiter that answers 401 counts as silent',
     file: 'cli/operate/limiters.ts',
-    within: 'refusals',
+    within: 'rejectingStatuses',
     search: '401, 403, 429',
     replace: '403, 429',
     killedBy: 'cli/operate/limiters.test.ts',
