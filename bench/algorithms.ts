@@ -1,8 +1,8 @@
 /**
- * How often fixed and sliding windows decide otherwise than an exact log of hits: `npx node bench/algorithms.ts`.
- * Each algorithm and the log decide the same requests, each from what it let pass itself; the log keeps the time of every
- * hit that it let pass, and lets one more pass where fewer than the limit lie in the window's length before it. Time is made
- * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.
+ * `npx node bench/algorithms.ts`: counts how often fixed and sliding windows decide differently from an exact log of hits. Each algorithm
+ * and the log decide the same requests, each from the hits that it allowed itself. The log stores the time of every hit that it allowed.
+ * It allows another hit if fewer than the limit are within one window before it. Time is simulated and traffic has a seed, so every run
+ * gives the same figures. docs/rules-algorithms.md shows them.
  */
 import type { AlgorithmBound, CounterState } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:cluster`: a control plane on a real API server with etcd. How long it takes from an apply to the first decision
- * under the new rule, and what is written when a pod joins a fleet of many objects.
+ * `npm run bench:cluster`: runs a control plane on a real API server with etcd. It measures the time from an apply to the first decision
+ * under the new rule, and counts the writes when a pod joins a fleet with many objects.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KubernetesClient } from '../control-plane/kubernetes/client.ts';

@@ -1,7 +1,7 @@
 /**
- * How long a limiter takes from its spawn to its last listener, as the image starts it: counting in memory, a small rule
- * file, nothing exported. `npm run bench:cold-start`; medians, with and without code compiled beforehand,
- * beside an empty Node, which is what the machine itself takes.
+ * `npm run bench:cold-start`: measures the time from the spawn of a limiter to its last listener. The limiter starts as in the image: it
+ * counts in memory, has a small rule file, and exports nothing. Prints medians with and without precompiled code, and the medians of an
+ * empty Node program as a baseline.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';

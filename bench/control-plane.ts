@@ -1,6 +1,6 @@
 /**
- * `npm run bench:control-plane`: how fast changes of RateLimitConfigs reach limiters. The control plane runs on one
- * core, 1,000 streams of limiters on the other, where the system has two and `taskset`; objects come from memory.
+ * `npm run bench:control-plane`: measures how fast changes of RateLimitConfigs reach limiters. If the system has two cores and `taskset`,
+ * the control plane runs on one core, and 1,000 streams of limiters on the other. Objects come from memory.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,7 @@
 /**
- * What a load of 100,000 rules from one file costs: time, peak memory of a fresh process, and how long the thread
- * that answers requests is held: `npm run bench:load-rules`.
+ * `npm run bench:load-rules`: measures a load of 100,000 rules from one file: its time, the peak memory of a new process, and how long it
+ * blocks the thread that answers requests. With `change`, it measures a change of one of 5,000 domains with 20 rules each, for a limiter
+ * with incremental xDS. This includes the server, which is in the same process.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';

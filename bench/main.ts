@@ -111,7 +111,7 @@ const flags = scriptFlags(
   --seconds <n>    how long each load lasts, 0.1 to 3600 (default 5)
   --runs <n>       each figure is the median of this number of runs, 1 to 1000 (default 3; 5 with --check and --write-ratios)
   --only <a,b>     some of echo, floor, floor-redis, memory, callers, redis, leases
-  --load <text>    the loads with this in their name, such as "each alone"; "refused" measures only hits over limit
+  --load <text>    the loads with this in their name, such as "each alone"; "over limit" measures only hits over limit
   --beside <other> the limiter of another checkout, or of a commit, takes turns with this one
   --json           prints the figures as JSON
   --check          fails if a ratio is more than 25% above bench/ratios.json
@@ -137,7 +137,7 @@ docs/performance.md describes what is measured.
         throw new FlagError(
           `--only: there is no "${unknown}"; there are ${Object.keys(targetTitles).join(', ')}`,
         );
-      if (values.load !== 'refused' && !allLoads.some(({ name }) => name.includes(values.load)))
+      if (values.load !== overLimitLoad && !allLoads.some(({ name }) => name.includes(values.load)))
         throw new FlagError(`--load: no load has "${values.load}" in its name`);
       if (comparing && (only !== undefined || values.load !== '' || values.beside !== undefined))
         throw new FlagError('--check and --write-ratios take no --only, --load or --beside');

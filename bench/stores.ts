@@ -1,8 +1,7 @@
 /**
- * CPU per counter of the stores alone, without gRPC and rules: `npx node bench/stores.ts`, medians
- * of the rounds, in each of which every row has its turn. Requests of two
- * counters, keys by Zipf's law, a fixed number of requests under way. Redis is measured when `redis-server` is found:
- * over a unix socket, its own CPU beside ours.
+ * `npx node bench/stores.ts`: measures the CPU time per counter of the stores alone, without gRPC and rules. Figures are medians of
+ * rounds, and each round runs every row. Requests have two counters, keys follow Zipf's law, and the number of concurrent requests is
+ * fixed. If `redis-server` is installed, Redis is measured over a Unix socket, with its own CPU time.
  */
 import type { AlgorithmBound } from '../limiter/algorithms/algorithm-bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';

@@ -1,4 +1,4 @@
-/** The long tests of `npm run nightly`, its command line, and the words of its report. Pure. */
+/** The long tests of `npm run nightly`, its command line, and the texts of its report. Pure. */
 import { defineFlags, FlagError, type ScriptFlags } from '../test/support/script-flags.ts';
 
 export interface NightlyPart {
@@ -123,7 +123,7 @@ export const nightlyParts: readonly NightlyPart[] = [
 export interface NightlyOptions {
   parts: readonly NightlyPart[];
   seed: number;
-  /** Path of the report. */
+  /** The path of the report. */
   report: string | undefined;
   list: boolean;
 }

@@ -1,4 +1,4 @@
-/** `npm run executable`: the command line as one program that needs no Node installed, from the sources beside this script. */
+/** `npm run executable`: builds the command line as one program that needs no installed Node, from the sources of this checkout. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

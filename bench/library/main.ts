@@ -1,7 +1,7 @@
 /**
- * `npm run bench:library`: the library beside rate-limiter-flexible and @upstash/ratelimit, on one Redis
- * and in memory. Decisions per CPU second of the process and Redis together, medians of the rounds, in each of which every library
- * has its turn. Memory counts the process alone.
+ * `npm run bench:library`: compares the library with rate-limiter-flexible and @upstash/ratelimit, on one Redis and in memory. It
+ * measures decisions per CPU second of the process and Redis together. Figures are medians of rounds, and each round runs every library.
+ * Memory counts only the CPU time of the process.
  */
 import { execFileSync, fork, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';

@@ -173,7 +173,7 @@ export const replayCommand = commandOf(help, async (flags) => {
   });
   if (report === undefined) return 2;
   io().stdout.write(printedText(report, wanted.output, () => reportText(report)));
-  return boundsAreKept(report, wanted) ? 0 : 1;
+  return isWithinBounds(report, wanted) ? 0 : 1;
 });
 
 /** A replay with two sets of rules. */

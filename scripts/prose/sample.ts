@@ -54,7 +54,7 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return copy;
 }
 
-/** `count` different sentences of each source, in an order that says nothing. @throws FlagError when there are not so many */
+/** Returns `count` different sentences of each source, in random order. @throws FlagError if a source has fewer */
 export function mixSentences(
   sources: Readonly<Record<Sentence['source'], readonly string[]>>,
   { seed, count }: { seed: number; count: number },
