@@ -230,8 +230,11 @@ function readMarkedEntries(
     const valueStart = entryStart + 4 + bytes[entryStart + 3]!;
     if (bytes[valueStart] === 0x12 && bytes[valueStart + 1] === entryEnd - valueStart - 2) {
       reader.position = valueStart + 1;
-      const key = markerKey(markerEntry(bytes, entryStart + 2)!);
-      entries.push({ key, value: reader.repairedString() });
+      const kind = markerEntry(bytes, entryStart + 2)!;
+      entries.push({
+        key: markerKey(kind),
+        value: kind === 'id' ? reader.newString() : reader.repairedString(),
+      });
     } else {
       // It may be the beginning of a marker entry in another form.
       isCommon = false;

@@ -178,6 +178,15 @@ export class WireReader {
     return this.#plainText(start, end) ?? this.#repaired(start, end);
   }
 
+  /** Does the same for a string that does not come again. It replaces no earlier string. */
+  newString(): string {
+    const length = this.passText();
+    const end = this.position;
+    const start = end - length;
+    if (this.#isAscii(start, end)) return latin1Slice.call(this.#bytes, start, end);
+    return this.#repaired(start, end);
+  }
+
   /** Skips a string and returns its number of bytes. */
   passText(): number {
     const length = this.uint32();

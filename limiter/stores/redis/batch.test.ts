@@ -3,8 +3,11 @@ import { counterOp } from '../../../test/support/counter-ops.ts';
 import {
   countersOf,
   operationsOf,
+  type ReservedCounter,
   reserveCall,
+  reservedCounter,
   settleCall,
+  type TestCall,
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { callAbandoned } from '../operation.ts';
@@ -131,6 +134,56 @@ describe('ReservationPart', () => {
     for (const call of calls) part.add(call);
     expect(part.leaveOut(new Set([caller]))).toBe(true);
     expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
+  });
+
+  /** Returns the argument with the shapes of these calls. */
+  const shapesOf = (...calls: TestCall[]): string => {
+    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, { prefix: '', isCluster: false });
+    for (const call of calls) part.add(operationsOf(call));
+    const args: string[] = [];
+    part.pushKeys([]);
+    part.pushArguments(args);
+    return args[1]!;
+  };
+
+  const common = { isMarker: true, descriptors: 1 };
+  const counter = { stem: 'a', amount: 1, isQuota: false, isShadow: false };
+  it.each<[string, Partial<TestCall>, Partial<ReservedCounter>, string]>([
+    ['no marker', { isMarker: false }, {}, 'r - 1 1 1 1 0 - 0 3600000 r'],
+    ['a note', { note: 'n' }, {}, 'r mn 1 1 1 1 0 - 0 3600000 r'],
+    ['a quota that passes', { otherQuotaPasses: true }, {}, 'r mq 1 1 1 1 0 - 0 3600000 r'],
+    ['a rejection elsewhere', { isOverLimitElsewhere: true }, {}, 'r mx 1 1 1 1 0 - 0 3600000 r'],
+    ['more descriptors', { descriptors: 2 }, {}, 'r m 1 1 2 1 0 - 0 3600000 r'],
+    ['another window', {}, { key: 'a3600:7' }, 'r m 1 1 1 1 7 - 0 3600000 r'],
+    ['a quota', {}, { isQuota: true }, 'r m 1 1 1 1 0 -q 0 3600000 r'],
+    ['shadow mode', {}, { isShadow: true }, 'r m 1 1 1 1 0 -s 0 3600000 r'],
+    ['another group', {}, { group: 3 }, 'r m 1 1 1 1 0 - 3 3600000 r'],
+    ['another TTL', {}, { ttlMs: 5 }, 'r m 1 1 1 1 0 - 0 5 r'],
+    ['a charge on expiry', {}, { onExpiry: 'charge' }, 'r m 1 1 1 1 0 - 0 3600000 c'],
+    ['another bound', {}, { bound: new FixedWindow(11) }, 'r m 1 1 1 2 0 - 0 3600000 r'],
+  ])('gives a call with %s a shape of its own, whatever came before', (_, terms, of, shape) => {
+    const alike = reserveCall({ id: 'r', counters: [reservedCounter(counter)], ...common });
+    const other = reserveCall({
+      id: 's',
+      counters: [reservedCounter({ ...counter, ...of })],
+      ...common,
+      ...terms,
+    });
+    const first = 'r m 1 1 1 1 0 - 0 3600000 r';
+    expect(shapesOf(alike, alike, other, alike)).toBe(`${first};${shape}`);
+    expect(shapesOf(alike)).toBe(first);
+    // A lone call has the first bound.
+    expect(shapesOf(other)).toBe(shape.replace('1 1 1 2 0', '1 1 1 1 0'));
+  });
+
+  it.each<[string, Partial<TestCall>, string]>([
+    ['a charge for an unknown id', { unknown: 'charge' }, 's -c 1 1 0 1 0 - 0 3600000 r'],
+    ['no trace', { undoes: true }, 's -u 1 1 0 1 0 - 0 3600000 r'],
+  ])('gives a commit with %s a shape of its own', (_, terms, shape) => {
+    const commit = (given: Partial<TestCall>) =>
+      settleCall({ id: 'r', counters: [reservedCounter(counter)], ...given });
+    const calls = [commit({}), commit(terms), commit({})];
+    expect(shapesOf(...calls)).toBe(`s - 1 1 0 1 0 - 0 3600000 r;${shape}`);
   });
 });
 

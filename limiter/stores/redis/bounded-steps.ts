@@ -103,26 +103,36 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
   for (const step of steps) for (const op of opsOf(step)) failOp(op, error);
 }
 
-/** Numbers the bounds of a call, so that each bound is sent once. */
-export class BoundTable {
-  readonly #numbers = new Map<string, number>();
+/** Numbers texts of a call, from 1 on, so that each text is sent once. */
+export class NumberedTexts {
+  #first: string | undefined;
+  /** The further texts. Most calls have one text. */
+  #others: Map<string, number> | undefined;
 
-  numberOf(bound: AlgorithmBound | undefined): number {
-    if (bound === undefined) return 0;
-    const known = this.#numbers.get(bound.scriptText);
+  numberOf(text: string): number {
+    this.#first ??= text;
+    if (text === this.#first) return 1;
+    this.#others ??= new Map();
+    const known = this.#others.get(text);
     if (known !== undefined) return known;
-    const number = this.#numbers.size + 1;
-    this.#numbers.set(bound.scriptText, number);
+    const number = this.#others.size + 2;
+    this.#others.set(text, number);
     return number;
   }
 
   toArgument(): string {
-    return [...this.#numbers.keys()].join(';');
+    const first = this.#first ?? '';
+    return this.#others === undefined ? first : [first, ...this.#others.keys()].join(';');
   }
 }
 
+/** Returns the number of a bound; 0 if there is none. */
+export function boundNumber(bounds: NumberedTexts, bound: AlgorithmBound | undefined): number {
+  return bound === undefined ? 0 : bounds.numberOf(bound.scriptText);
+}
+
 /** Returns the argument of `luaBoundedCountSection` with the steps: one text, because many arguments cost more than their bytes. */
-export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
+export function stepArgument(steps: readonly Step[], bounds: NumberedTexts): string {
   let text = '';
   for (const { ops, first, size, rest } of steps) {
     const op = ops[first]!;
@@ -130,7 +140,7 @@ export function stepArgument(steps: readonly Step[], bounds: BoundTable): string
     const times = rest === undefined ? 1 : 1 + rest.length / size;
     text += `${size} ${op.verb === 'refund' ? -hits : hits} ${times} `;
     for (let i = first; i < first + size; i += 1)
-      text += `${ops[i]!.ttlSeconds} ${bounds.numberOf(ops[i]!.counter.bound)} `;
+      text += `${ops[i]!.ttlSeconds} ${boundNumber(bounds, ops[i]!.counter.bound)} `;
   }
   return text;
 }

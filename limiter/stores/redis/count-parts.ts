@@ -5,9 +5,10 @@ import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../
 import type { StoreError } from '../store-error.ts';
 import {
   answerSteps,
-  BoundTable,
+  boundNumber,
   CounterTexts,
   failSteps,
+  NumberedTexts,
   noteStepsOver,
   pushStepKeys,
   type Step,
@@ -193,7 +194,7 @@ export class CountPart implements CallPart {
     const plain = sent.length - this.#leased;
     args.push(String(additions));
     if (this.section === 'bounded') {
-      const bounds = new BoundTable();
+      const bounds = new NumberedTexts();
       const groups = steps === undefined ? '' : stepArgument(steps.list, bounds);
       args.push(String(plain - additions));
       args.push(bounds.toArgument());
@@ -392,14 +393,14 @@ export class StopPart extends WholePart {
 
   override pushArguments(args: Arguments): void {
     this.#hasBounds = this.requests.some((ops) => ops.some(({ counter }) => counter.bound !== undefined));
-    const bounds = new BoundTable();
+    const bounds = new NumberedTexts();
     const words: string[] = [];
     for (const ops of this.requests) {
       words.push(String(ops.length));
       for (const op of ops) {
         const { counter, holdsBack, ttlSeconds, groupSize } = op;
         words.push(hitsArgument(op), String(counter.capacity), holdsBack.charAt(0), String(ttlSeconds));
-        if (this.#hasBounds) words.push(String(bounds.numberOf(counter.bound)), String(groupSize));
+        if (this.#hasBounds) words.push(String(boundNumber(bounds, counter.bound)), String(groupSize));
       }
     }
     if (this.#hasBounds) words.splice(0, words.length, words.join(' '), bounds.toArgument());

@@ -3,7 +3,7 @@ import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { holdWaitMicros, used } from '../admission.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
-import { BoundTable, needsScripts } from './bounded-steps.ts';
+import { boundNumber, NumberedTexts, needsScripts } from './bounded-steps.ts';
 import { type SpreadPart, WholePart } from './count-parts.ts';
 import { noteKeyOf, type ReservationNames, reservationPlaceOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
@@ -29,12 +29,12 @@ export class ReservationPart extends WholePart {
   }
 
   override pushKeys(args: Arguments): void {
-    const bounds = new BoundTable();
-    const shapes = new ShapeTable(bounds);
+    const bounds = new NumberedTexts();
+    const shapes = new NumberedTexts();
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
     let lives = '';
     for (const call of this.requests) {
-      text += ` ${shapes.numberOf(call)}`;
+      text += ` ${shapes.numberOf(shapeOf(call, bounds))}`;
       for (const op of call) {
         const { hash, set } = reservationPlaceOf(op);
         args.push(op.key);
@@ -132,74 +132,79 @@ function wordOf({ verb }: Operation): string {
   return verb === 'commit' ? 's' : verb.charAt(0);
 }
 
-/** A shape whose text is known, with a call that has it. */
+/** The text of a shape with one counter, and the properties from which it follows. */
 interface KnownShape {
-  readonly call: readonly Operation[];
-  readonly number: number;
+  readonly flags: number;
+  readonly width: number;
+  readonly descriptors: number;
+  readonly bound: number;
+  readonly window: string;
+  readonly group: number;
+  readonly ttlMs: number;
+  readonly onExpiry: ReservationHold['onExpiry'];
+  readonly text: string;
 }
 
-/** Numbers the common properties of calls, so that the script gets each shape once. */
-class ShapeTable {
-  readonly #bounds: BoundTable;
-  readonly #texts = new Map<string, number>();
-  /** The last shape of each verb. Most calls of a batch are alike, and comparing costs less than creating a text for each call. */
-  #reserve: KnownShape | undefined;
-  #commit: KnownShape | undefined;
+/** The last shape of each verb. Most calls are alike, and comparing costs less than creating a text for each call. */
+let lastReserve: KnownShape | undefined;
+let lastCommit: KnownShape | undefined;
 
-  constructor(bounds: BoundTable) {
-    this.#bounds = bounds;
+/** Returns the common properties of calls as the script gets them. */
+function shapeOf(call: readonly Operation[], bounds: NumberedTexts): string {
+  const [op] = call;
+  const { verb, counter, hold } = op!;
+  if (call.length > 1 || verb === 'look') return shapeText(call, bounds);
+  const { reservation, group, ttlMs, onExpiry } = hold!;
+  const { descriptors } = reservation;
+  const flags = flagBitsOf(hold!);
+  const width = widthOf(call);
+  const bound = boundNumber(bounds, counter.charging);
+  const { window } = reservationPlaceOf(op!);
+  const last = verb === 'reserve' ? lastReserve : lastCommit;
+  if (
+    last !== undefined &&
+    last.flags === flags &&
+    last.width === width &&
+    last.descriptors === descriptors &&
+    last.bound === bound &&
+    last.window === window &&
+    last.group === group &&
+    last.ttlMs === ttlMs &&
+    last.onExpiry === onExpiry
+  ) {
+    return last.text;
   }
-
-  /** Returns the number of a call's shape. */
-  numberOf(call: readonly Operation[]): number {
-    const { verb } = call[0]!;
-    const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
-    if (last !== undefined && areAlike(last.call, call)) return last.number;
-    const counters = `${call.length} ${widthOf(call)} ${termsOf(call).descriptors}`;
-    let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${counters}`;
-    for (const op of call) {
-      const { group, ttlMs, onExpiry, isShadow, isQuota } = op.hold!;
-      const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
-      const window = reservationPlaceOf(op).window || '-';
-      text += ` ${this.#bounds.numberOf(op.counter.charging)} ${window} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
-    }
-    const number = this.#texts.get(text) ?? this.#texts.size + 1;
-    if (number > this.#texts.size) this.#texts.set(text, number);
-    if (verb === 'reserve') this.#reserve = { call, number };
-    else if (verb === 'commit') this.#commit = { call, number };
-    return number;
-  }
-
-  toArgument(): string {
-    return [...this.#texts.keys()].join(';');
-  }
+  const text = shapeText(call, bounds);
+  const shape = { flags, width, descriptors, bound, window, group, ttlMs, onExpiry, text };
+  if (verb === 'reserve') lastReserve = shape;
+  else lastCommit = shape;
+  return text;
 }
 
-/** Whether two calls of one verb, with one counter each, have the same shape. */
-function areAlike(one: readonly Operation[], other: readonly Operation[]): boolean {
-  if (one.length !== 1 || other.length !== 1 || !haveEqualFlags(termsOf(one), termsOf(other))) return false;
-  const [first, second] = [one[0]!.hold!, other[0]!.hold!];
+function shapeText(call: readonly Operation[], bounds: NumberedTexts): string {
+  const counters = `${call.length} ${widthOf(call)} ${termsOf(call).descriptors}`;
+  let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${counters}`;
+  for (const op of call) {
+    const { group, ttlMs, onExpiry, isShadow, isQuota } = op.hold!;
+    const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
+    const window = reservationPlaceOf(op).window || '-';
+    text += ` ${boundNumber(bounds, op.counter.charging)} ${window} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+  }
+  return text;
+}
+
+/** Returns everything that `flagsOf` and the flags of the counter depend on. */
+function flagBitsOf({ reservation, isShadow, isQuota }: ReservationHold): number {
+  const { isMarker, otherQuotaPasses, isOverLimitElsewhere, note, unknown, undoes } = reservation;
   return (
-    reservationPlaceOf(one[0]!).window === reservationPlaceOf(other[0]!).window &&
-    one[0]!.counter.charging!.scriptText === other[0]!.counter.charging!.scriptText &&
-    first.isShadow === second.isShadow &&
-    first.isQuota === second.isQuota &&
-    first.group === second.group &&
-    first.ttlMs === second.ttlMs &&
-    first.onExpiry === second.onExpiry
-  );
-}
-
-function haveEqualFlags(one: Reservation, other: Reservation): boolean {
-  return (
-    one.isMarker === other.isMarker &&
-    one.otherQuotaPasses === other.otherQuotaPasses &&
-    one.isOverLimitElsewhere === other.isOverLimitElsewhere &&
-    one.width === other.width &&
-    one.descriptors === other.descriptors &&
-    (one.note === undefined) === (other.note === undefined) &&
-    one.unknown === other.unknown &&
-    one.undoes === other.undoes
+    (isMarker ? 1 : 0) |
+    (otherQuotaPasses ? 2 : 0) |
+    (isOverLimitElsewhere ? 4 : 0) |
+    (note === undefined ? 0 : 8) |
+    (unknown === 'charge' ? 16 : 0) |
+    (undoes ? 32 : 0) |
+    (isShadow ? 64 : 0) |
+    (isQuota ? 128 : 0)
   );
 }
 
