@@ -1,5 +1,7 @@
 /** Mistakes in rules: what they are, how they are written, which follow from others, and which name was meant. */
 
+import type { KindsOf } from './finding-kinds.ts';
+
 /** A mistake in a source of rules. The text is as in the Go service (`<source>: <text>`). The place is as precise as possible. */
 export interface RuleError {
   code: RuleErrorCode;
@@ -19,40 +21,7 @@ export type ValueProblem = Pick<RuleError, 'text' | 'path'>;
 /** The same with its code. */
 export type FieldProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
-export type RuleErrorCode =
-  | 'syntax'
-  | 'wrong-type'
-  | 'key-not-a-string'
-  | 'unknown-key'
-  | 'misplaced-key'
-  | 'duplicate-key'
-  | 'list-element-not-a-map'
-  | 'empty-domain'
-  | 'duplicate-domain'
-  | 'empty-key'
-  | 'duplicate-descriptor'
-  | 'invalid-unit'
-  | 'unit-when-unlimited'
-  | 'invalid-window'
-  | 'invalid-algorithm'
-  | 'burst-without-bucket'
-  | 'invalid-limits'
-  | 'duplicate-limit'
-  | 'invalid-lease'
-  | 'invalid-assign'
-  | 'invalid-calendar'
-  | 'invalid-hits-unit'
-  | 'invalid-marks'
-  | 'invalid-reserve'
-  | 'uncountable'
-  | 'empty-replaces'
-  | 'replaces-itself'
-  | 'share-threshold-without-wildcard'
-  | 'invalid-metadata'
-  | 'too-large'
-  | 'unread-document'
-  | 'passed-over'
-  | 'unreadable';
+export type RuleErrorCode = KindsOf<'reader'>;
 
 /** Returns a line such as `config.basic.yaml:4:9: descriptor has empty key`, without the place if it is unknown. */
 export function formatRuleError(error: RuleError): string {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
+import { proxyKinds } from '../../rules/finding-kinds.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { sarifLog } from '../forms/sarif.ts';
 import { allowedKinds, excerptAt, excerptLines, severityOf, warningKinds } from './check-report.ts';
@@ -97,7 +97,7 @@ describe('kinds of what limiters accept', () => {
         return [id!, level!] as const;
       }),
     );
-    expect([...ofEnvoy.keys()].toSorted()).toEqual([...envoyFindingKinds].toSorted());
+    expect([...ofEnvoy.keys()].toSorted()).toEqual(proxyKinds.toSorted());
     for (const { id, defaultConfiguration } of rules) {
       if (id === 'not-reviewed') {
         expect(defaultConfiguration.level).toBe('note');

@@ -1,4 +1,4 @@
-import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
+import { proxyKinds } from '../../rules/finding-kinds.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { activeCharacters } from '../shared/active-characters.ts';
@@ -91,7 +91,7 @@ export function severityOf(kind: string, strictness: Strictness): Finding['sever
 export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
   const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
   for (const name of names) {
-    if ([...warningKinds, ...envoyFindingKinds].some((kind) => kind === name)) continue;
+    if ([...warningKinds, ...proxyKinds].some((kind) => kind === name)) continue;
     throw new UsageError(`--allow: there is no kind "${name}"; there are ${warningKinds.join(', ')}`);
   }
   return new Set(names);

@@ -2,6 +2,7 @@
  * Checks whether an Envoy and the rules fit together: it finds descriptors that no rule matches, rules that no descriptor
  * reaches, and lists of `rate_limits` that Envoy never reads. An unknown part may be anything, so every finding is certain.
  */
+import type { KindsOf } from '../finding-kinds.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { LocatedSource } from '../review/review-sources.ts';
 import { type PlacedRule, placedRules } from '../review/rule-level.ts';
@@ -27,30 +28,12 @@ import {
   walk,
 } from './possible-rules.ts';
 import type { EnvoyPlace } from './proto-json.ts';
-import { quotaFindingKinds, reviewQuotaFilters } from './quota-filters.ts';
-
-export const envoyFindingKinds = [
-  'unmatched-descriptor',
-  'unreached-rule',
-  'domain-without-rules',
-  'unread-rate-limits',
-  'filter-without-rate-limits',
-  'rate-limit-service',
-  'rate-limits-off',
-  'invalid-rate-limit',
-  'syntax',
-  'no-rate-limit-filter',
-  'shadowed-rate-limits',
-  'unasked-domain',
-  'charged-later',
-  'never-settled',
-  ...quotaFindingKinds,
-] as const;
+import { reviewQuotaFilters } from './quota-filters.ts';
 
 /** A finding, with its place in the Envoy's file or in a file of rules. */
 export interface EnvoyFinding {
   severity: 'error' | 'warning';
-  code: (typeof envoyFindingKinds)[number];
+  code: KindsOf<'proxy' | 'quota filter'>;
   file: string;
   line: number | undefined;
   column: number | undefined;

@@ -4,6 +4,7 @@
  */
 
 import { whyUnassignable } from '../bucket-id.ts';
+import type { KindsOf } from '../finding-kinds.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { PlacedRule } from '../review/rule-level.ts';
 import { entryName, keysOf, type PossibleEntry, walk } from './possible-rules.ts';
@@ -84,18 +85,9 @@ function durationText(given: ProtoValue): string {
   return `${seconds}s`;
 }
 
-export const quotaFindingKinds = [
-  'quota-crash',
-  'quota-fallback',
-  'quota-interval',
-  'unmatched-bucket',
-  'ambiguous-bucket',
-  'unassignable-rule',
-] as const;
-
 export type ReportQuotaFinding = (
   severity: 'error' | 'warning',
-  code: (typeof quotaFindingKinds)[number],
+  code: KindsOf<'quota filter'>,
   place: EnvoyPlace,
   text: string,
   hint?: string,

@@ -1,3 +1,4 @@
+import type { KindsOf } from '../finding-kinds.ts';
 import { compositeOf, type Entry, patternMatches, type Rule } from '../model.ts';
 
 /** How an entry finds a rule of a level: by key and value, by a pattern, or by its key alone. */
@@ -164,27 +165,7 @@ export interface RuleWarning {
   other?: { source: number; path: readonly (string | number)[] };
 }
 
-export type RuleWarningCode =
-  | 'never-matches'
-  | 'shadowed-wildcard'
-  | 'no-effect'
-  | 'replaces-nothing'
-  | 'replaces-unlimited'
-  | 'replaces-each-other'
-  | 'limit-of-zero'
-  | 'burst-of-zero'
-  | 'never-tighter'
-  | 'never-leased'
-  | 'never-assigned'
-  | 'large-estimate'
-  | 'mixed-hits-units'
-  | 'taken-as-written'
-  | 'no-rules'
-  | 'dotted-metric'
-  | 'shared-metric'
-  | 'inner-shared-wildcard'
-  | 'meeting-counters'
-  | 'duplicate-domain';
+export type RuleWarningCode = KindsOf<'review'>;
 
 /** A warning about what stands `below` a rule. */
 export function warningAt(
