@@ -347,9 +347,9 @@ describe('decide', () => {
       ...{ observedGeneration: servedGeneration, controllerName, domain: 'shop', fleet: 'default' },
       ...{ servedGeneration, conditions: [] },
     });
-    const begin = (said: ReturnType<typeof status> | undefined): void => {
+    const begin = (written: ReturnType<typeof status> | undefined): void => {
       start({ controllerName: 'ours' });
-      objects = [{ ...shop(3, invalidSpec()), status: said }];
+      objects = [{ ...shop(3, invalidSpec()), status: written }];
       learn({ acceptedSpecs: new Map() });
       changed();
       timers.advance(29_000);
@@ -391,8 +391,8 @@ describe('decide', () => {
       ['by nobody', undefined],
       ['by another control plane', status('theirs', 2)],
       ['at this generation', status('ours', 3)],
-    ])('waits for nothing where it is in force %s', (_, said) => {
-      begin(said);
+    ])('waits for nothing where it is in force %s', (_, written) => {
+      begin(written);
       expect(served).toEqual([[]]);
     });
   });

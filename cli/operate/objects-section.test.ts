@@ -20,13 +20,13 @@ interface ObjectOptions {
 
 function object(
   { name, generation = 1, observed = 1, spec, status }: ObjectOptions,
-  ...said: string[]
+  ...conditionTexts: string[]
 ): unknown {
-  const conditions = said.map(condition);
+  const conditions = conditionTexts.map(condition);
   return {
     metadata: { namespace: 'shop', name, generation, creationTimestamp: '2026-11-01T00:00:00Z' },
     spec: { domain: name, ...spec },
-    ...(said.length > 0 && { status: { observedGeneration: observed, conditions, ...status } }),
+    ...(conditionTexts.length > 0 && { status: { observedGeneration: observed, conditions, ...status } }),
   };
 }
 

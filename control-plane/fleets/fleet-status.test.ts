@@ -33,7 +33,7 @@ function statusWith(limiters: Partial<FleetLimiters>, facts: Partial<FleetFacts>
 }
 
 /** `3/3 current 3`, then the conditions. */
-function said({ limiters, current, conditions }: ReturnType<typeof statusWith>): string[] {
+function statusTexts({ limiters, current, conditions }: ReturnType<typeof statusWith>): string[] {
   return [`${limiters} current ${current}`, ...conditions.map(({ status, reason }) => `${status} ${reason}`)];
 }
 
@@ -73,7 +73,7 @@ describe('fleetStatus', () => {
     what: string,
     limiters: Partial<FleetLimiters>,
     facts: Partial<FleetFacts>,
-    said: string[],
+    statusTexts: string[],
   ][] = [
     ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
     ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
@@ -130,7 +130,7 @@ describe('fleetStatus', () => {
     ],
   ];
   it.each(cases)('reports %s', (_, limiters, facts, wanted) => {
-    expect(said(statusWith(limiters, facts))).toEqual(wanted);
+    expect(statusTexts(statusWith(limiters, facts))).toEqual(wanted);
   });
 
   it('names the version that is loading', () => {

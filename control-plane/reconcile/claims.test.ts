@@ -16,16 +16,20 @@ import { type DeciderOptions, noPolicy, type Policy } from './decide.ts';
 const options: DeciderOptions = { mergeDomains: false, domainOwners: unrestrictedOwners };
 
 /** `team/a: Valid`, or the reason and message without what stays in force. */
-function said(
+function reasons(
   objects: readonly ConfigObject[],
   policy: Partial<Policy>,
   traits: Partial<DeciderOptions> = {},
 ): string[] {
   const decider = new WholeDecider({ ...options, ...traits });
-  return saidBy(decider, objects, policy);
+  return reasonsOf(decider, objects, policy);
 }
 
-function saidBy(decider: WholeDecider, objects: readonly ConfigObject[], policy: Partial<Policy>): string[] {
+function reasonsOf(
+  decider: WholeDecider,
+  objects: readonly ConfigObject[],
+  policy: Partial<Policy>,
+): string[] {
   const { outcomes } = decider.decideAll(objects, new Map(), { ...noPolicy, ...policy });
   return objects.map(({ uid, namespace, name }) => {
     const { accepted } = outcomes.get(uid)!;
@@ -63,23 +67,25 @@ describe('a RateLimitFleet', () => {
   it('gives its domains to namespaces, beside DOMAIN_OWNERS: both must allow', () => {
     const fleets = new Map([['default', mails]]);
     const objects = [of('mail', 'mail-eu'), of('shop', 'mail-eu'), of('web', 'web')];
-    expect(said(objects, { fleets })).toEqual([
+    expect(reasons(objects, { fleets })).toEqual([
       'mail/limits: Valid',
       "shop/limits: DomainNotAllowed: domain 'mail-eu' of fleet 'default' is for these namespaces only: mail",
       'web/limits: Valid',
     ]);
     const domainOwners = owners('mail-eu=platform');
-    expect(said([of('mail', 'mail-eu'), of('platform', 'mail-eu')], { fleets }, { domainOwners })).toEqual([
-      "mail/limits: DomainNotAllowed: domain 'mail-eu' is for these namespaces only: platform",
-      "platform/limits: DomainNotAllowed: domain 'mail-eu' of fleet 'default' is for these namespaces only: mail",
-    ]);
+    expect(reasons([of('mail', 'mail-eu'), of('platform', 'mail-eu')], { fleets }, { domainOwners })).toEqual(
+      [
+        "mail/limits: DomainNotAllowed: domain 'mail-eu' is for these namespaces only: platform",
+        "platform/limits: DomainNotAllowed: domain 'mail-eu' of fleet 'default' is for these namespaces only: mail",
+      ],
+    );
   });
 
   it('names domains that DOMAIN_OWNERSHIP=claimed gives to nobody else, and so does DOMAIN_OWNERS', () => {
     const fleets = new Map([['default', mails]]);
     const domainOwners = owners('shop=shop', 'claimed');
     const objects = [of('mail', 'mail-eu'), of('shop', 'shop'), of('web', 'web')];
-    expect(said(objects, { fleets }, { domainOwners })).toEqual([
+    expect(reasons(objects, { fleets }, { domainOwners })).toEqual([
       'mail/limits: Valid',
       'shop/limits: Valid',
       "web/limits: DomainNotAllowed: domain 'web' is for no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed",
@@ -88,12 +94,12 @@ describe('a RateLimitFleet', () => {
 
   it('says nothing of other fleets', () => {
     const fleets = new Map([['edge', access({ '*': ['nobody'] }, [])]]);
-    expect(said([of('shop', 'shop')], { fleets })).toEqual(['shop/limits: Valid']);
+    expect(reasons([of('shop', 'shop')], { fleets })).toEqual(['shop/limits: Valid']);
   });
 
   it('is not for a namespace that it does not admit', () => {
     const fleets = new Map([['default', access({}, ['mail'])]]);
-    expect(said([of('mail', 'mail'), of('shop', 'shop')], { fleets })).toEqual([
+    expect(reasons([of('mail', 'mail'), of('shop', 'shop')], { fleets })).toEqual([
       'mail/limits: Valid',
       "shop/limits: FleetNotAllowed: fleet 'default' is not for namespace 'shop': those with the labels team",
     ]);
@@ -118,7 +124,7 @@ describe('a RateLimitFleet', () => {
     const fleets = new Map([['default', { unknown: 'no right to look' }]]);
     const served = of('mail', 'mail', { status: servedStatus('mail') });
     const elsewhere = of('web', 'web', { status: servedStatus('other') });
-    expect(said([served, of('shop', 'shop'), elsewhere], { fleets })).toEqual([
+    expect(reasons([served, of('shop', 'shop'), elsewhere], { fleets })).toEqual([
       'mail/limits: Valid',
       "shop/limits: FleetNotAllowed: it is unknown which namespaces may use fleet 'default': no right to look",
       "web/limits: FleetNotAllowed: it is unknown which namespaces may use fleet 'default': no right to look",
@@ -133,53 +139,53 @@ describe('a domain that a namespace had last', () => {
   it('is held for it, no matter who has waited, and says until when', () => {
     const words =
       "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is reserved for namespace shop";
-    expect(said([squatter], { records: held('shop') })).toEqual([
+    expect(reasons([squatter], { records: held('shop') })).toEqual([
       `${words}, its last namespace, for a while`,
     ]);
     const records = new Map<string, DomainRecord>([
       ['default/shop', { namespaces: ['shop'], heldUntilMs: Date.UTC(2026, 0, 2, 12, 0, 0, 1) }],
     ]);
-    expect(said([squatter], { records })).toEqual([
+    expect(reasons([squatter], { records })).toEqual([
       `${words}, its last namespace, until 2026-01-02T12:00:01Z`,
     ]);
   });
 
   it('passes at once within the namespace', () => {
-    expect(said([squatter, back], { records: held('shop') })).toEqual([
+    expect(reasons([squatter, back], { records: held('shop') })).toEqual([
       "evil/limits: DomainConflict: domain 'shop' of fleet 'default' belongs to shop/limits",
       'shop/limits: Valid',
     ]);
   });
 
   it("is anybody's without a record, and in other fleets", () => {
-    expect(said([squatter], { records: new Map() })).toEqual(['evil/limits: Valid']);
+    expect(reasons([squatter], { records: new Map() })).toEqual(['evil/limits: Valid']);
     const records: DomainRecords = new Map([['edge/shop', { namespaces: ['shop'] }]]);
-    expect(said([squatter], { records })).toEqual(['evil/limits: Valid']);
+    expect(reasons([squatter], { records })).toEqual(['evil/limits: Valid']);
   });
 
   it('stays with whom a status says that it is served for', () => {
     const holder = of('evil', 'shop', { status: servedStatus('shop') });
-    expect(said([holder], { records: held('shop') })).toEqual(['evil/limits: Valid']);
+    expect(reasons([holder], { records: held('shop') })).toEqual(['evil/limits: Valid']);
   });
 
   it('is not held for a namespace that may not have it any more', () => {
     const domainOwners = owners('shop=evil');
-    expect(said([squatter], { records: held('shop') }, { domainOwners })).toEqual(['evil/limits: Valid']);
+    expect(reasons([squatter], { records: held('shop') }, { domainOwners })).toEqual(['evil/limits: Valid']);
     const fleets = new Map([['default', access({}, ['evil'])]]);
-    expect(said([squatter], { records: held('shop'), fleets })).toEqual(['evil/limits: Valid']);
+    expect(reasons([squatter], { records: held('shop'), fleets })).toEqual(['evil/limits: Valid']);
   });
 
   it('with merging is shared while the namespace has it, and held as soon as it is free', () => {
     const merging = { mergeDomains: true };
     const guest = of('evil', 'shop', { spec: configSpec({ domain: 'shop', keys: ['other'] }) });
-    expect(said([guest, back], { records: held('shop') }, merging)).toEqual([
+    expect(reasons([guest, back], { records: held('shop') }, merging)).toEqual([
       'evil/limits: Valid',
       'shop/limits: Valid',
     ]);
-    expect(said([guest], { records: held('shop') }, merging)).toEqual([
+    expect(reasons([guest], { records: held('shop') }, merging)).toEqual([
       expect.stringMatching(/^evil\/limits: DomainConflict: .* is reserved for namespace shop/),
     ]);
-    expect(said([squatter, back], { records: held('shop') }, merging)).toEqual([
+    expect(reasons([squatter, back], { records: held('shop') }, merging)).toEqual([
       "evil/limits: DomainConflict: descriptor 'key' in domain 'shop' of fleet 'default' belongs to shop/limits",
       'shop/limits: Valid',
     ]);

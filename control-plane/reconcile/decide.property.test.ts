@@ -122,8 +122,8 @@ function* played(
 }
 
 function withStatus({ outcomes }: ClusterDecision): ConfigObject[] {
-  const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
-  const standing = new FleetRollout(nobody).of({ number: 1, ms: 0, needs: [] });
+  const noLimiters = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
+  const standing = new FleetRollout(noLimiters).of({ number: 1, ms: 0, needs: [] });
   return [...outcomes.values()].map((outcome) => {
     const facts = { outcome, standing, awaitsMore: false, hasOthers: false, isOversize: false };
     return { ...outcome.object, status: statusOf({ ...facts, previous: outcome.object.status, nowMs: 0 }) };

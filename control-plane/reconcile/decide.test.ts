@@ -28,7 +28,7 @@ function outcome(decision: ClusterDecision, { uid }: ConfigObject): ObjectOutcom
 }
 
 /** `Valid`, or the reason and message. */
-function saidOf(decision: ClusterDecision, object: ConfigObject): string {
+function acceptanceOf(decision: ClusterDecision, object: ConfigObject): string {
   const { accepted } = outcome(decision, object);
   return accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
 }
@@ -81,32 +81,32 @@ describe('Decider', () => {
     const good = configObject({ name: 'good' });
     const decision = decide([bad, good]);
     expect(servedTo(decision, 'default')).toEqual(['default/good: key']);
-    expect(saidOf(decision, bad)).toMatch(
+    expect(acceptanceOf(decision, bad)).toMatch(
       /^Invalid: spec\.domain: .*; spec\.descriptors\[0\]\.key: descriptor has empty key; nothing is in force$/,
     );
   });
 
   it.each([undefined, null, 'text', 7, []])('rejects the spec %j', (spec) => {
     const object = configObject({ name: 'a', spec });
-    expect(saidOf(decide([object]), object)).toMatch(/^Invalid: spec.*; nothing is in force$/);
+    expect(acceptanceOf(decide([object]), object)).toMatch(/^Invalid: spec.*; nothing is in force$/);
   });
 
   it('keeps a message within what a condition takes, however many errors there are', () => {
     const descriptors = Array.from({ length: 3_000 }, () => ({ key: '', value: 'v'.repeat(50) }));
     const object = configObject({ name: 'a', spec: { domain: 'd', descriptors } });
-    const said = saidOf(decide([object]), object);
-    expect(said.length).toBeLessThan(32_768);
-    expect(said).toMatch(/; and \d+ more; nothing is in force$/);
-    const named = said.match(/has empty key/g)!.length;
-    expect(named + Number(/and (\d+) more/.exec(said)![1])).toBe(3_000);
+    const acceptance = acceptanceOf(decide([object]), object);
+    expect(acceptance.length).toBeLessThan(32_768);
+    expect(acceptance).toMatch(/; and \d+ more; nothing is in force$/);
+    const named = acceptance.match(/has empty key/g)!.length;
+    expect(named + Number(/and (\d+) more/.exec(acceptance)![1])).toBe(3_000);
   });
 
   it('gives a domain to the older of two newcomers', () => {
     const older = configObject({ name: 'b', createdMs: 1 });
     const younger = configObject({ name: 'a', createdMs: 2 });
     const decision = decide([younger, older]);
-    expect(saidOf(decision, older)).toBe('Valid');
-    expect(saidOf(decision, younger)).toBe(
+    expect(acceptanceOf(decision, older)).toBe('Valid');
+    expect(acceptanceOf(decision, younger)).toBe(
       "DomainConflict: domain 'shop' of fleet 'default' belongs to default/b; nothing is in force",
     );
   });
@@ -114,21 +114,23 @@ describe('Decider', () => {
   it('leaves a domain to the object whose status says that it has it', () => {
     const older = configObject({ name: 'older', createdMs: 1 });
     const younger = configObject({ name: 'younger', createdMs: 2, status: servedStatus({ domain: 'shop' }) });
-    expect(saidOf(decide([older, younger]), older)).toContain('belongs to default/younger');
+    expect(acceptanceOf(decide([older, younger]), older)).toContain('belongs to default/younger');
   });
 
   it('leaves a domain to the object that has it while that changes its rules', () => {
     const older = configObject({ name: 'older', createdMs: 1 });
     const status = servedStatus({ domain: 'shop' });
     const changed = configObject({ name: 'changed', createdMs: 2, generation: 2, status });
-    expect(saidOf(decide([older, changed]), older)).toContain('belongs to default/changed');
-    expect(saidOf(decide([older, changed]), changed)).toBe('Valid');
+    expect(acceptanceOf(decide([older, changed]), older)).toContain('belongs to default/changed');
+    expect(acceptanceOf(decide([older, changed]), changed)).toBe('Valid');
   });
 
   it('takes a status for another domain or fleet as no claim', () => {
     const older = configObject({ name: 'older', createdMs: 1 });
     for (const status of [servedStatus({ domain: 'x' }), servedStatus({ domain: 'shop', fleet: 'x' })]) {
-      expect(saidOf(decide([older, configObject({ name: 'b', createdMs: 2, status })]), older)).toBe('Valid');
+      expect(acceptanceOf(decide([older, configObject({ name: 'b', createdMs: 2, status })]), older)).toBe(
+        'Valid',
+      );
     }
   });
 
@@ -136,7 +138,7 @@ describe('Decider', () => {
     const a = configObject({ name: 'a' });
     const b = configObject({ name: 'b', spec: configSpec({ fleet: 'edge' }) });
     const decision = decide([a, b]);
-    expect([saidOf(decision, a), saidOf(decision, b)]).toEqual(['Valid', 'Valid']);
+    expect([acceptanceOf(decision, a), acceptanceOf(decision, b)]).toEqual(['Valid', 'Valid']);
   });
 
   it('rejects a domain that belongs to other namespaces', () => {
@@ -145,8 +147,8 @@ describe('Decider', () => {
     const mine = configObject({ name: 'mine', namespace: 'shop-1', createdMs: 2 });
     const foreign = configObject({ name: 'foreign', namespace: 'x', createdMs: 1 });
     const decision = decide([mine, foreign], { domainOwners: parsed.owners });
-    expect(saidOf(decision, mine)).toBe('Valid');
-    expect(saidOf(decision, foreign)).toBe(
+    expect(acceptanceOf(decision, mine)).toBe('Valid');
+    expect(acceptanceOf(decision, foreign)).toBe(
       "DomainNotAllowed: domain 'shop' is for these namespaces only: platform, shop-*; nothing is in force",
     );
   });
@@ -155,7 +157,7 @@ describe('Decider', () => {
     const parsed = parseDomainOwners('', 'claimed');
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const mine = configObject({ name: 'mine' });
-    expect(saidOf(decide([mine], { domainOwners: parsed.owners }), mine)).toBe(
+    expect(acceptanceOf(decide([mine], { domainOwners: parsed.owners }), mine)).toBe(
       "DomainNotAllowed: domain 'shop' is for no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed; nothing is in force",
     );
   });
@@ -210,7 +212,7 @@ describe('a kept spec', () => {
     const second = { ...first, generation: 2, spec: invalidSpec() };
     const decision = decide([second], { kept: kept(first) });
     expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
-    expect(saidOf(decision, second)).toMatch(/^Invalid: .*; generation 1 stays in force$/);
+    expect(acceptanceOf(decision, second)).toMatch(/^Invalid: .*; generation 1 stays in force$/);
     expect(outcome(decision, second).served?.generation).toBe(1);
     expect(nextLastAccepted(decision, kept(first))).toEqual(kept(first));
     expect([...persistedSpecs(decision, kept(first))]).toEqual([
@@ -222,7 +224,7 @@ describe('a kept spec', () => {
     const second = { ...first, generation: 2, spec: invalidSpec() };
     const newcomer = configObject({ name: 'b', createdMs: 1 });
     const decision = decide([newcomer, second], { kept: kept(first) });
-    expect(saidOf(decision, newcomer)).toContain('belongs to default/a; nothing is in force');
+    expect(acceptanceOf(decision, newcomer)).toContain('belongs to default/a; nothing is in force');
     expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
   });
 
@@ -231,10 +233,10 @@ describe('a kept spec', () => {
     const owner = configObject({ name: 'mail', spec: configSpec({ domain: 'mail' }) });
     const waiting = configObject({ name: 'waiting', createdMs: 1 });
     const decision = decide([wanting, owner, waiting], { kept: kept(first) });
-    expect(saidOf(decision, wanting)).toBe(
+    expect(acceptanceOf(decision, wanting)).toBe(
       "DomainConflict: domain 'mail' of fleet 'default' belongs to default/mail; generation 1 stays in force",
     );
-    expect(saidOf(decision, waiting)).toContain("'shop' of fleet 'default' belongs to default/a;");
+    expect(acceptanceOf(decision, waiting)).toContain("'shop' of fleet 'default' belongs to default/a;");
   });
 
   it('lets two objects swap their domains', () => {
@@ -246,14 +248,14 @@ describe('a kept spec', () => {
       { ...b, generation: 2, spec: a.spec, status: servedStatus({ domain: 'b' }) },
     ] as const;
     const decision = decide(swapped, { kept: nextLastAccepted(before, new Map()) });
-    expect(swapped.map((object) => saidOf(decision, object))).toEqual(['Valid', 'Valid']);
+    expect(swapped.map((object) => acceptanceOf(decision, object))).toEqual(['Valid', 'Valid']);
   });
 
   it('goes when its object frees the domain and another one takes it', () => {
     const moved = { ...first, generation: 2, spec: configSpec({ domain: 'mail' }) };
     const waiting = configObject({ name: 'waiting' });
     const decision = decide([moved, waiting], { kept: kept(first) });
-    expect([saidOf(decision, moved), saidOf(decision, waiting)]).toEqual(['Valid', 'Valid']);
+    expect([acceptanceOf(decision, moved), acceptanceOf(decision, waiting)]).toEqual(['Valid', 'Valid']);
     expect(nextLastAccepted(decision, kept(first)).get(first.uid)).toEqual({
       generation: 2,
       spec: moved.spec,
@@ -267,17 +269,17 @@ describe('a kept spec', () => {
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const decision = decide([second], { kept: kept(first), domainOwners: parsed.owners });
     expect(decision.fleets.size).toBe(0);
-    expect(saidOf(decision, second)).toMatch(/; nothing is in force$/);
+    expect(acceptanceOf(decision, second)).toMatch(/; nothing is in force$/);
     expect(nextLastAccepted(decision, kept(first)).size).toBe(0);
     const damaged = new Map([[first.uid, { generation: 1, spec: 'damaged' }]]);
-    expect(saidOf(decide([second], { kept: damaged }), second)).toMatch(/; nothing is in force$/);
+    expect(acceptanceOf(decide([second], { kept: damaged }), second)).toMatch(/; nothing is in force$/);
   });
 
   it('takes the place of any spec that cannot be read, whatever the generations: a restored backup has old ones', () => {
     const bad = { ...first, spec: invalidSpec() };
     for (const generation of [1, 2]) {
       const last = new Map([[first.uid, { generation, spec: first.spec }]]);
-      expect(saidOf(decide([bad], { kept: last }), bad)).toMatch(/; generation \d.* stays in force$/);
+      expect(acceptanceOf(decide([bad], { kept: last }), bad)).toMatch(/; generation \d.* stays in force$/);
     }
   });
 
@@ -287,8 +289,8 @@ describe('a kept spec', () => {
     const changed = { ...first, createdMs: 1, generation: 2, spec: configSpec({ keys: ['x'] }), status };
     const other = configObject({ name: 'other', createdMs: 2, status });
     const decision = decide([changed, other], { kept: kept(first) });
-    expect(saidOf(decision, other)).toBe('Valid');
-    expect(saidOf(decision, changed)).toContain('belongs to default/other; nothing is in force');
+    expect(acceptanceOf(decision, other)).toBe('Valid');
+    expect(acceptanceOf(decision, changed)).toContain('belongs to default/other; nothing is in force');
   });
 
   it('of an object that is gone goes too', () => {
@@ -329,7 +331,7 @@ describe('a merged domain', () => {
     const clashing = configObject({ name: 'c', createdMs: 3, spec: configSpec({ keys: ['x', 'l'] }) });
     const decision = decide([clashing, a, b], merging);
     expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
-    expect(saidOf(decision, clashing)).toBe(
+    expect(acceptanceOf(decision, clashing)).toBe(
       "DomainConflict: descriptor 'l' in domain 'shop' of fleet 'default' belongs to default/a; nothing is in force",
     );
   });
@@ -342,7 +344,7 @@ describe('a merged domain', () => {
     const kept = nextLastAccepted(decide(served, merging), new Map());
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
-    expect(saidOf(decision, greedy)).toContain(
+    expect(acceptanceOf(decision, greedy)).toContain(
       "'m' in domain 'shop' of fleet 'default' belongs to default/b; generation 1",
     );
     expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
@@ -354,15 +356,15 @@ describe('a merged domain', () => {
     const kept = where === 'memory' ? nextLastAccepted(decide(served, merging), new Map()) : new Map();
     const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
     const decision = decide([greedy, served[1]], { ...merging, kept });
-    expect(saidOf(decision, greedy)).toContain(
+    expect(acceptanceOf(decision, greedy)).toContain(
       "'m' in domain 'shop' of fleet 'default' belongs to default/b;",
     );
-    expect(saidOf(decision, served[1])).toBe('Valid');
+    expect(acceptanceOf(decision, served[1])).toBe('Valid');
   });
 
   it('names the oldest of several objects that have the keys', () => {
     const clashing = configObject({ name: 'c', createdMs: 3, spec: configSpec({ keys: ['m', 'l'] }) });
-    expect(saidOf(decide([a, b, clashing], merging), clashing)).toContain(
+    expect(acceptanceOf(decide([a, b, clashing], merging), clashing)).toContain(
       "'l' in domain 'shop' of fleet 'default' belongs to default/a;",
     );
   });
@@ -389,8 +391,8 @@ describe('a merged domain', () => {
     const newcomer = configObject({ name: 'newcomer', createdMs: 3, spec: configSpec({ keys: ['k'] }) });
     const decision = decide([wanting, owner, rival, newcomer], { ...merging, kept });
     expect(servedTo(decision, 'default')).toEqual(['default/owner: key', 'shop: x k']);
-    expect(saidOf(decision, newcomer)).toBe('Valid');
-    expect(saidOf(decision, rival)).toContain(
+    expect(acceptanceOf(decision, newcomer)).toBe('Valid');
+    expect(acceptanceOf(decision, rival)).toContain(
       "descriptor 'x' in domain 'shop' of fleet 'default' belongs to default/holder",
     );
   });

@@ -55,7 +55,7 @@ it('never says of rules that all have them while a ready pod was last heard of w
       const view = new SeenLimiters(ledger);
       let nowMs = 0;
       /** What each was last heard to have; 0: nothing. */
-      const heard = new Map<string, number>();
+      const lastReported = new Map<string, number>();
       const readySince = new Map<string, number>();
       for (const { afterMs, pods } of history) {
         nowMs += afterMs;
@@ -66,8 +66,8 @@ it('never says of rules that all have them while a ready pod was last heard of w
         for (const [index, pod] of pods.entries()) {
           const name = names[index]!;
           // Who says nothing over a new stream still has what it had; whose pod is gone is another one later.
-          if (pod.isConnected && pod.accepted > 0) heard.set(name, pod.accepted);
-          else if (!pod.isConnected && pod.endpoint === 'none') heard.delete(name);
+          if (pod.isConnected && pod.accepted > 0) lastReported.set(name, pod.accepted);
+          else if (!pod.isConnected && pod.endpoint === 'none') lastReported.delete(name);
           if (pod.endpoint !== 'ready') readySince.delete(name);
           else if (!readySince.has(name)) readySince.set(name, nowMs);
         }
@@ -76,7 +76,7 @@ it('never says of rules that all have them while a ready pod was last heard of w
           if (connected === 0 || inForce < total) continue;
           for (const [index, pod] of pods.entries()) {
             const name = names[index]!;
-            const has = heard.get(name) ?? 0;
+            const has = lastReported.get(name) ?? 0;
             if (pod.isConnected && has > 0) expect([name, has >= number]).toEqual([name, true]);
             const isLong = nowMs - (readySince.get(name) ?? nowMs) > 1_000;
             if (pod.isConnected || pod.endpoint !== 'ready' || !isLong) continue;

@@ -66,7 +66,7 @@ function since(number: number, traits: Partial<FirstSnapshot> = {}): FirstSnapsh
 }
 
 /** `2/3`, then who rejected, who is too old and who has not answered. */
-function said({ total, inForce, rejected: refused, tooOld, pending }: RolloutProgress): string {
+function progressText({ total, inForce, rejected: refused, tooOld, pending }: RolloutProgress): string {
   const refusals = refused.items.map(({ name, message }) => `${name}: ${message}`);
   const old = tooOld.items.map(({ name }) => `${name} too old`);
   return [`${inForce}/${total}`, ...refusals, ...old, ...pending.items.map(({ name }) => name)].join(', ');
@@ -83,7 +83,7 @@ describe('LimiterView', () => {
     ];
     const view = viewOf(ledgerOf('v1', 'v2', 'v3'), replica(...limiters));
     const fleet = view.fleet('default');
-    expect([1, 2, 3, 4].map((number) => said(fleet.of(since(number))))).toEqual([
+    expect([1, 2, 3, 4].map((number) => progressText(fleet.of(since(number))))).toEqual([
       '3/4, d',
       '2/4, c, d',
       '1/4, b, c, d',
@@ -123,20 +123,20 @@ describe('LimiterView', () => {
     const victim = limiter('a', { instance: 'i', podUid: 'pod', acceptedVersion: 'v1' });
     const poser = { ...victim, id: 'later', connectedMs: 9, acceptedVersion: 'v2', ...traits };
     const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
-    expect(said(view.fleet('default').of(since(2)))).toMatch(/a$/);
+    expect(progressText(view.fleet('default').of(since(2)))).toMatch(/a$/);
   });
 
   it('lets nobody without a token take the place of a limiter from another address', () => {
     const victim = limiter('a', { instance: 'i', address: '10.0.0.1', acceptedVersion: 'v1' });
     const poser = { ...victim, id: 'later', connectedMs: 9, address: '10.0.0.2', acceptedVersion: 'v2' };
     const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
     view.update([replica({ ...victim, id: 'later', connectedMs: 9, acceptedVersion: 'v2' }, victim)], 0);
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/1');
   });
 
   it('has nobody in a fleet without limiters', () => {
-    expect(said(viewOf(ledgerOf('v1')).fleet('default').of(since(1)))).toBe('0/0');
+    expect(progressText(viewOf(ledgerOf('v1')).fleet('default').of(since(1)))).toBe('0/0');
   });
 
   it('counts a refusal against the rules that came since the accepted version', () => {
@@ -145,7 +145,7 @@ describe('LimiterView', () => {
       ledgerOf('v1', 'v2', 'v3', 'v4'),
       replica(limiter('a', { acceptedVersion: 'v1', refusal })),
     ).fleet('default');
-    expect([1, 2, 3, 4].map((number) => said(fleet.of(since(number))))).toEqual([
+    expect([1, 2, 3, 4].map((number) => progressText(fleet.of(since(number))))).toEqual([
       '1/1',
       '0/1, a: no',
       '0/1, a: no',
@@ -163,11 +163,11 @@ describe('LimiterView', () => {
     const view = viewOf(ledger, both);
     view.ledger = observed(view.ledger, 'v1');
     view.update([both], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(3)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(3)))).toBe('1/2, a');
     view.update([replica(stays)], reconnectGraceMs);
     expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
     view.update([replica(limiter('a', { acceptedVersion: 'v1' }), stays)], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(3)))).toBe('2/2');
+    expect(progressText(view.fleet('default').of(since(3)))).toBe('2/2');
   });
 
   it('counts a resource that is refused against that alone: the rest of the snapshot is in force', () => {
@@ -182,8 +182,12 @@ describe('LimiterView', () => {
       ),
     ).fleet('default');
     const all = [1, 3, 4].map((number) => since(number));
-    expect(all.map((one) => said(fleet.of(one, 'team/good')))).toEqual(['3/3', '3/3', '0/3, a, b, c']);
-    expect(all.map((one) => said(fleet.of(one, 'team/bad')))).toEqual([
+    expect(all.map((one) => progressText(fleet.of(one, 'team/good')))).toEqual([
+      '3/3',
+      '3/3',
+      '0/3, a, b, c',
+    ]);
+    expect(all.map((one) => progressText(fleet.of(one, 'team/bad')))).toEqual([
       '2/3, a: bad',
       '2/3, a: bad',
       '0/3, a, b, c',
@@ -194,15 +198,15 @@ describe('LimiterView', () => {
     const ledger = ledgerOf('v1', 'v2');
     const refusal = { version: 'v1', message: 'no', resources: [{ name: 'team/a', message: 'no' }] };
     const view = viewOf(ledger, replica(limiter('a', { refusal })));
-    expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('0/1, a: no');
+    expect(progressText(view.fleet('default').of(since(1), 'team/a'))).toBe('0/1, a: no');
     view.update([replica(limiter('a', { acceptedVersion: 'v2' }))], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(1), 'team/a'))).toBe('1/1');
   });
 
   it('waits for a limiter that refused a version that nobody knows', () => {
     const refusal = { version: 'unknown', message: 'no' };
     expect(
-      said(
+      progressText(
         viewOf(ledgerOf('v1'), replica(limiter('a', { refusal })))
           .fleet('default')
           .of(since(1)),
@@ -214,22 +218,22 @@ describe('LimiterView', () => {
     const ledger = ledgerOf('v1', 'v2');
     const view = viewOf(ledger, replica(limiter('a', { acceptedVersion: 'v2' })));
     view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/1');
     view.ledger = observed(view.ledger, 'v3');
-    expect(said(view.fleet('default').of(since(3)))).toBe('0/1, a');
+    expect(progressText(view.fleet('default').of(since(3)))).toBe('0/1, a');
     view.update([replica(limiter('a', { acceptedVersion: 'v3' }))], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(3)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(3)))).toBe('1/1');
   });
 
   it('takes a version that it does not know for nothing after a while', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     const claims = [replica(limiter('a', { acceptedVersion: 'old' }))];
     view.update(claims, 20_000);
-    expect([said(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['1/1', 35_000]);
+    expect([progressText(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['1/1', 35_000]);
     view.update(claims, 34_999);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/1');
     view.update(claims, 35_000);
-    expect([said(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['0/1, a', Infinity]);
+    expect([progressText(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['0/1, a', Infinity]);
   });
 
   it('sees a refusal by a limiter that claims a version which nobody knows', () => {
@@ -237,7 +241,7 @@ describe('LimiterView', () => {
     const refusal = { version: 'v2', message: 'no' };
     const well = limiter('b', { acceptedVersion: 'v2' });
     view.update([replica(limiter('a', { acceptedVersion: 'v1', refusal }), well)], 0);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/2, a: no');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/2, a: no');
   });
 
   it('waits for nobody who has just come', () => {
@@ -246,12 +250,12 @@ describe('LimiterView', () => {
     const joining = [replica(limiter('a', { acceptedVersion: versionOfNothing }), limiter('c'), well)];
     view.update(joining, 0);
     const before = view.fleet('default').of(since(1));
-    expect([said(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
+    expect([progressText(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
     view.update([replica(well)], 1_000);
     expect(view.fleet('default').of(since(1))).toBe(before);
     view.update(joining, 2_000);
     view.update(joining, 2_000 + reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
   });
 
   it('waits after a second for who comes with rules that nobody else serves', () => {
@@ -260,13 +264,13 @@ describe('LimiterView', () => {
     const coming = [replica(limiter('a', { acceptedVersion: 'v2' }), well)];
     view.update([replica(limiter('a'), well)], 0);
     view.update(coming, 5_000);
-    expect([said(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['1/1', 6_000]);
+    expect([progressText(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['1/1', 6_000]);
     view.update(coming, 6_000);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/2, a');
     // Another replica was ahead.
     view.ledger = observed(view.ledger, 'v2');
     view.update(coming, 6_001);
-    expect(said(view.fleet('default').of(since(1)))).toBe('2/2');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('2/2');
   });
 
   it('waits at once for who comes with older rules', () => {
@@ -275,7 +279,7 @@ describe('LimiterView', () => {
       [replica(limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' }))],
       0,
     );
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
   it('waits at once for who is back after its replica was away, with a version that has come to stand for nothing', () => {
@@ -287,13 +291,13 @@ describe('LimiterView', () => {
     view.update([replica(b)], reconnectGraceMs + 1_000);
     view.update([unknown], 2 * reconnectGraceMs - 1_000);
     view.update([unknown], 2 * reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
   it('waits for those who join where there are no others', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     view.update([replica(limiter('a'))], 0);
-    expect(said(view.fleet('default').of(since(1)))).toBe('0/1, a');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
   it('knows who comes again and again without an answer', () => {
@@ -303,7 +307,7 @@ describe('LimiterView', () => {
     const stream = (port: number) => limiter(`go (10.0.0.1:${port})`, { ...traits, id: `${port}` });
     view.update([replica(stream(1), well)], 0);
     view.update([replica(stream(2), well)], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/2, go (10.0.0.1:2)');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
   it('knows what a limiter without an instance has while its former stream is still reported', () => {
@@ -316,7 +320,7 @@ describe('LimiterView', () => {
     view.update([replica(stream(1, 'v1'), well)], 0);
     view.update([replica(stream(1, 'v1'), well), { replica: 'other', limiters: [stream(2)] }], 1_000);
     view.update([replica(well), { replica: 'other', limiters: [stream(2)] }], 2_000);
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, go (10.0.0.1:2)');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
   it('says since when a limiter refuses or is waited for', () => {
@@ -344,16 +348,16 @@ describe('LimiterView', () => {
   it('forgets a limiter that goes away', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     view.update([], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(1)))).toBe('0/0');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('0/0');
     view.update([], reconnectGraceMs + 30_000);
     view.update([replica(limiter('a'))], reconnectGraceMs + 30_000);
-    expect(said(view.fleet('default').of(since(1)))).toBe('0/1, a');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
   it('believes a limiter that has gone back to older rules', () => {
     const view = viewOf(ledgerOf('v1', 'v2'), replica(limiter('a', { acceptedVersion: 'v2' })));
     view.update([replica(limiter('a', { acceptedVersion: 'v1' }))], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(2)))).toBe('0/1, a');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('0/1, a');
   });
 
   it('counts one process once, by its newest stream', () => {
@@ -364,7 +368,7 @@ describe('LimiterView', () => {
       [after, before],
     ]) {
       expect(
-        said(
+        progressText(
           viewOf(ledgerOf('v1', 'v2'), ...replicas)
             .fleet('default')
             .of(since(2)),
@@ -376,19 +380,19 @@ describe('LimiterView', () => {
   it('keeps what it knew of a process over its streams', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { id: '0/1', acceptedVersion: 'v1' })));
     view.update([replica(limiter('a', { id: '1/1', connectedMs: 5 }))], reconnectGraceMs);
-    expect(said(view.fleet('default').of(since(1)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/1');
   });
 
   it('forgets what a process had in force in another fleet', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     view.update([replica(limiter('a', { fleet: 'edge' }))], reconnectGraceMs);
-    expect(said(view.fleet('edge').of(since(1)))).toBe('0/1, a');
+    expect(progressText(view.fleet('edge').of(since(1)))).toBe('0/1, a');
   });
 
   it('counts every stream of limiters that do not name their process', () => {
     const anonymous = ['1', '2'].map((id) => limiter('go', { id, instance: undefined, isWeir: false }));
     const fleet = viewOf(ledgerOf('v1'), replica(...anonymous, limiter('1'))).fleet('default');
-    expect(said(fleet.of(since(1)))).toBe('0/3, 1, go, go');
+    expect(progressText(fleet.of(since(1)))).toBe('0/3, 1, go, go');
     expect(fleet.hasOthers).toBe(true);
   });
 
@@ -420,7 +424,7 @@ describe('LimiterView', () => {
     expect(view.fleet('default').of(since(2))).toBe(awaited);
     view.update([replica({ ...b, acceptedVersion: 'v2' }, { ...a })], reconnectGraceMs);
     expect(view.fleet('default').of(since(1))).toBe(inForce);
-    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 });
 
@@ -436,7 +440,10 @@ describe('limiters that do not support all rules', () => {
   /** Of plain rules and of newer ones that came with each snapshot. */
   function both(view: SeenLimiters): string[] {
     const fleet = view.fleet('default');
-    return [1, 2, 3].flatMap((number) => [said(fleet.of(since(number))), said(fleet.of(newer(number)))]);
+    return [1, 2, 3].flatMap((number) => [
+      progressText(fleet.of(since(number))),
+      progressText(fleet.of(newer(number))),
+    ]);
   }
   const one = (traits: Partial<LimiterReport>) => viewOf(ledgerOfBoth(), replica(limiter('a', traits)));
 
@@ -472,7 +479,10 @@ describe('limiters that do not support all rules', () => {
     const { ledger } = one(others);
     const next = observed(ledger, 'v4', [resourceWith('4')]);
     const view = viewOf(next, replica(limiter('a', { ...others, acceptedVersion: w3 })));
-    expect([3, 4].map((number) => said(view.fleet('default').of(since(number))))).toEqual(['1/1', '0/1, a']);
+    expect([3, 4].map((number) => progressText(view.fleet('default').of(since(number))))).toEqual([
+      '1/1',
+      '0/1, a',
+    ]);
   });
 
   it('are expected for a while when they go, and then no longer in the way', () => {
@@ -500,7 +510,7 @@ describe('limiters that do not support all rules', () => {
       [replica(limiter('a', { instance: 'next', capabilities: ['windows'], acceptedVersion: 'v3' }))],
       reconnectGraceMs,
     );
-    expect(said(view.fleet('default').of(newer(3)))).toBe('1/1');
+    expect(progressText(view.fleet('default').of(newer(3)))).toBe('1/1');
   });
 
   it('share one answer for all that is too new for them', () => {
@@ -531,7 +541,7 @@ function endpoint(name: string, traits: Partial<Endpoint> = {}): Endpoint {
 }
 
 /** `1/2, away a`: of the rules since that number. */
-function heard({ total, inForce, away, isShort }: RolloutProgress): string {
+function contactText({ total, inForce, away, isShort }: RolloutProgress): string {
   const names = away.items.map(({ name }) => `away ${name}`);
   return [`${inForce}/${total}`, ...names, ...(isShort ? ['short'] : [])].join(', ');
 }
@@ -548,7 +558,7 @@ describe('who is expected', () => {
   ): string[] => {
     const expectations = new Map(expectation && [['default', { ...common, ...expectation }]]);
     view.update([replica(...limiters)], nowMs, expectations);
-    return [1, 2].map((number) => heard(view.fleet('default').of(since(number))));
+    return [1, 2].map((number) => contactText(view.fleet('default').of(since(number))));
   };
   beforeEach(() => {
     view = new SeenLimiters(ledgerOf('v1', 'v2'));
@@ -595,10 +605,10 @@ describe('who is expected', () => {
     at(0, [{ ...a, refusal }, b]);
     at(1, [b]);
     const fleet = view.fleet('default');
-    expect([heard(fleet.of(since(2), 'team/good')), heard(fleet.of(since(2), 'team/bad'))]).toEqual([
-      '2/2',
-      '1/2, away a',
-    ]);
+    expect([
+      contactText(fleet.of(since(2), 'team/good')),
+      contactText(fleet.of(since(2), 'team/bad')),
+    ]).toEqual(['2/2', '1/2, away a']);
   });
 
   it('are as many as there should be', () => {

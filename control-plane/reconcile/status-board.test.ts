@@ -109,7 +109,7 @@ class Leader {
       const { object, status } = entry;
       this.finish(entry);
       if (isSeen) this.show(object.uid, status, String(version));
-      written.push(`${object.name} ${said(status)}`);
+      written.push(`${object.name} ${conditionText(status)}`);
     }
     return written;
   }
@@ -146,7 +146,7 @@ function foundText(news: OwnershipEvent): string {
   return `contested by ${news.by}, ${news.yields ? 'yields' : 'insists'}`;
 }
 
-function said(status: ConfigStatus): string {
+function conditionText(status: ConfigStatus): string {
   const { status: value, reason } = findCondition(status, 'Programmed')!;
   return `${value} ${reason}`;
 }

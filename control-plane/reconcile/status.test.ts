@@ -84,7 +84,7 @@ function statusWith(facts: Partial<ConfigStatusFacts>): ConfigStatus {
 }
 
 /** `True AllLimiters: message`; undefined without the condition. */
-function said(status: ConfigStatus, type: ConditionType): string | undefined {
+function conditionText(status: ConfigStatus, type: ConditionType): string | undefined {
   const condition = findCondition(status, type);
   return condition && `${condition.status} ${condition.reason}: ${condition.message}`;
 }
@@ -213,14 +213,14 @@ describe('statusOf', () => {
   ];
   it.each(progress)('reports %s', (_, facts, programmed, ready) => {
     const status = statusWith(facts);
-    expect(said(status, 'Programmed')).toBe(programmed);
-    expect(said(status, 'Ready')).toBe(ready ?? programmed.replace('AllLimiters', 'Ready'));
+    expect(conditionText(status, 'Programmed')).toBe(programmed);
+    expect(conditionText(status, 'Ready')).toBe(ready ?? programmed.replace('AllLimiters', 'Ready'));
   });
 
   it('says what is served while the newest generation is not accepted', () => {
     const status = statusWith({ outcome: oldInForce });
     expect(status).toMatchObject({ observedGeneration: 2, servedGeneration: 1, rules: 3, domain: 'shop' });
-    expect(said(status, 'Accepted')).toBe('False Invalid: bad; generation 1 stays in force');
+    expect(conditionText(status, 'Accepted')).toBe('False Invalid: bad; generation 1 stays in force');
   });
 
   it('remembers what the object was accepted for when nothing of it is served', () => {
@@ -235,7 +235,7 @@ describe('statusOf', () => {
 
   it('shortens the words of a limiter', () => {
     const refused = { items: [{ name: 'r', sinceMs: 0, message: 'x'.repeat(40_000) }], count: 1 };
-    const text = said(
+    const text = conditionText(
       statusWith({ standing: { ...standing(0), total: 1, connected: 1, rejected: refused } }),
       'Programmed',
     )!;
@@ -267,7 +267,7 @@ describe('statusOf', () => {
     ['nothing served', { outcome: rejected, standing: undefined, isOversize: true }, undefined],
   ];
   it.each(supported)('knows what is not supported with %s', (_, facts, text) => {
-    expect(said(statusWith(facts), 'Supported')).toBe(text);
+    expect(conditionText(statusWith(facts), 'Supported')).toBe(text);
   });
 
   it('keeps the time of a transition while the status of the condition stays', () => {
@@ -289,7 +289,9 @@ describe('statusOf', () => {
     const next = statusWith({ standing: { ...later, pending: { items, count: 2 } }, previous });
     expect(sameStatus(next, previous)).toBe(true);
     const fewer = { ...later, pending: { items: items.slice(1), count: 1 } };
-    expect(said(statusWith({ standing: fewer, previous }), 'Programmed')).toContain('for q since 00:00:00Z');
+    expect(conditionText(statusWith({ standing: fewer, previous }), 'Programmed')).toContain(
+      'for q since 00:00:00Z',
+    );
   });
 
   it('is the same when a limiter comes or goes', () => {

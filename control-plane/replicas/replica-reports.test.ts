@@ -16,13 +16,13 @@ it('a leader is dead once its sign of life expires, although its lead lasts long
   const cluster = new MemoryCluster(() => clock.nowMs());
   const client = new MemoryApi({ cluster, timers, userAgent: 'test' });
   const parts = { client, namespace: 'weir-system', clock, timers };
-  const heard: string[] = [];
+  const changed: string[] = [];
   const open = (replica: string) =>
     new ReplicaReports({
       ...parts,
       ...recordedTelemetry(),
       ...{ replica, random: () => 0.5, codec: plainCodec, listed: () => {}, changed: () => {} },
-      leaseChanged: (name) => heard.push(name),
+      leaseChanged: (name) => changed.push(name),
     });
   const leases = new LeaseApi({ ...parts, timeoutMs: 1_000 });
   const claimOf = (name: string, durationMs: number) => ({
@@ -56,5 +56,5 @@ it('a leader is dead once its sign of life expires, although its lead lasts long
   expect(alive()).toEqual(['a']);
   const [remains] = own.remains();
   expect(remains?.leases.map(({ name }) => name)).toEqual(['weir-replica-b']);
-  expect(new Set(heard)).toEqual(new Set(['weir-control-plane', 'weir-replica-b']));
+  expect(new Set(changed)).toEqual(new Set(['weir-control-plane', 'weir-replica-b']));
 });

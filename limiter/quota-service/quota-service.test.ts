@@ -34,7 +34,7 @@ type Allocating = QuotaServiceOptions['allocator'];
 
 /** Records the questions, and grants what the test specifies. */
 class PlayedAllocator implements Allocating {
-  readonly said: string[] = [];
+  readonly calls: string[] = [];
   readonly shares: { pool: string; holder: Holder; used: ClientReport[]; isOpen: boolean }[] = [];
   /** The arrival times of all reports. */
   readonly cameMs: (number | undefined)[] = [];
@@ -46,7 +46,7 @@ class PlayedAllocator implements Allocating {
   open(pool: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
     this.change(pool, terms, nowMs);
     this.#terms.set(pool, terms);
-    this.said.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
+    this.calls.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
     const share = { pool, holder, used: [] as ClientReport[], isOpen: true };
     this.shares.push(share);
     return {
@@ -56,11 +56,11 @@ class PlayedAllocator implements Allocating {
         return this.beyond;
       },
       arrived: (sentMs) => {
-        this.said.push(`arrived ${nameOf(pool)} ${sentMs}`);
+        this.calls.push(`arrived ${nameOf(pool)} ${sentMs}`);
       },
       close: () => {
         share.isOpen = false;
-        this.said.push(`close ${nameOf(pool)}`);
+        this.calls.push(`close ${nameOf(pool)}`);
       },
       view: () => ({
         ...{ assigned: 5, used: 1, denied: 2, returned: 3, overReported: 0, form: 'exact', weight: 1 },
@@ -73,11 +73,11 @@ class PlayedAllocator implements Allocating {
     const before = this.#terms.get(pool);
     if (before === undefined || sameTerms(before, terms, nowMs)) return;
     this.#terms.set(pool, terms);
-    this.said.push(`change ${nameOf(pool)} ${termsText(terms)}`);
+    this.calls.push(`change ${nameOf(pool)} ${termsText(terms)}`);
   }
 
   reset(keys: readonly string[]): void {
-    this.said.push(`reset ${keys.join(' ')}`);
+    this.calls.push(`reset ${keys.join(' ')}`);
   }
 
   tick(): boolean {
@@ -85,7 +85,7 @@ class PlayedAllocator implements Allocating {
   }
 
   async drain(): Promise<void> {
-    this.said.push('drain');
+    this.calls.push('drain');
     for (const { holder, isOpen } of this.shares) if (isOpen) holder.push(grantOf(3));
   }
 }
@@ -245,7 +245,7 @@ describe('buckets', () => {
   it('have a share from their first report on, and grants that are pushed', async () => {
     const client = new Client(serve([perMinute('name')]));
     expect(await client.report({ 'name=x': [0, 1] })).toEqual([]);
-    expect(allocator.said).toEqual(['open d d_name_x_ exact 10/60 weight 1']);
+    expect(allocator.calls).toEqual(['open d d_name_x_ exact 10/60 weight 1']);
     expect(allocator.shares[0]!.used).toEqual([{ allowed: 0, denied: 1 }]);
     allocator.shares[0]!.holder.push(grantOf(5));
     expect(await client.taken()).toEqual(['x deny', 'x 5']);
@@ -270,13 +270,13 @@ describe('buckets', () => {
     z!.holder.push(grantOf(5));
     await client.taken();
     expect(client.probes).toHaveLength(1);
-    allocator.said.length = 0;
+    allocator.calls.length = 0;
     client.probes.pop()!();
-    expect(allocator.said).toEqual([`arrived d d_name_x_ ${sentMs}`, `arrived d d_name_y_ ${sentMs}`]);
+    expect(allocator.calls).toEqual([`arrived d d_name_x_ ${sentMs}`, `arrived d d_name_y_ ${sentMs}`]);
     // The next one is for what was pushed meanwhile.
     expect(client.probes).toHaveLength(1);
     client.probes.pop()!();
-    expect(allocator.said.slice(2)).toEqual([`arrived d d_name_z_ ${clock.nowMs()}`]);
+    expect(allocator.calls.slice(2)).toEqual([`arrived d d_name_z_ ${clock.nowMs()}`]);
     expect(client.probes).toHaveLength(0);
   });
 
@@ -307,7 +307,7 @@ describe('buckets', () => {
     ]);
     const client = new Client(service);
     await client.report({ 'a=1,b=2': [0, 0], 'c=1,a=deep,z=2': [0, 0] });
-    expect(allocator.said).toEqual([
+    expect(allocator.calls).toEqual([
       'open d d_b_2_a_1_ exact 7/60 weight 1',
       'open d d_a_deep_z_2_c_1_ exact 9/60 weight 1',
     ]);
@@ -321,7 +321,7 @@ describe('buckets', () => {
     for (const entry of [valueFirst, notUtf8, valueFirst, notUtf8])
       await client.sendBytes(Uint8Array.of(0x0a, 1, 0x64, 0x12, 12, 0x0a, 8, 0x0a, 6, ...entry, 0x18, 1));
     await client.report({ 'a=1': [1, 0] });
-    expect(allocator.said).toEqual([
+    expect(allocator.calls).toEqual([
       'open d d_a_1_ exact 10/60 weight 1',
       'open d d_a_\ufffd_ exact 10/60 weight 1',
     ]);
@@ -333,7 +333,7 @@ describe('buckets', () => {
   it('need all of their entries matched', async () => {
     const client = new Client(serve([perMinute('a')]));
     expect(await client.report({ 'a=1,b=2': [0, 1] })).toEqual(['1 2 allow']);
-    expect(allocator.said).toEqual([]);
+    expect(allocator.calls).toEqual([]);
   });
 
   it.each(['allow', 'deny'] as const)(
@@ -391,11 +391,11 @@ describe('buckets', () => {
     ] as const)
       expect(await client.report({ 'a=1': [...reports] })).toEqual([]);
     expect(await client.report({ 'a=1': [0, 0] })).toEqual(['1 abandoned']);
-    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    expect(allocator.calls.at(-1)).toBe('close d d_a_1_');
     expect(service.ids.buckets).toBe(0);
     expect(statOf('ratelimit.quota.abandoned')).toBe(1);
     await client.report({ 'a=1': [0, 1] });
-    expect(allocator.said.at(-1)).toBe('open d d_a_1_ exact 10/60 weight 1');
+    expect(allocator.calls.at(-1)).toBe('open d d_a_1_ exact 10/60 weight 1');
   });
 
   it('say when more is reported than could be used, which no statistic of the rule counts', async () => {
@@ -413,28 +413,28 @@ describe('what changes', () => {
     const service = serve([perMinute('a')]);
     const [one, other] = [new Client(service), new Client(service)];
     for (const client of [one, other]) await client.report({ 'a=1': [0, 1], 'b=2': [0, 1] });
-    allocator.said.length = 0;
+    allocator.calls.length = 0;
     service.useRules(tableOf([perMinute('a', 20), perMinute('b', 30)]));
     service.tick();
-    expect(allocator.said.toSorted()).toEqual([
+    expect(allocator.calls.toSorted()).toEqual([
       'change d d_a_1_ exact 20/60',
       'open d d_b_2_ exact 30/60 weight 1',
       'open d d_b_2_ exact 30/60 weight 1',
     ]);
-    allocator.said.length = 0;
+    allocator.calls.length = 0;
     service.useRules(tableOf([]));
     service.tick();
     expect(await one.taken()).toEqual(['1 allow', '2 allow']);
-    expect(allocator.said.filter((text) => text.startsWith('close'))).toHaveLength(4);
+    expect(allocator.calls.filter((text) => text.startsWith('close'))).toHaveLength(4);
   });
 
   it('leaves pools alone whose limits are the same', async () => {
     const service = serve([perMinute('a')]);
     await new Client(service).report({ 'a=1': [0, 1] });
-    allocator.said.length = 0;
+    allocator.calls.length = 0;
     service.useRules(tableOf([perMinute('a'), perMinute('b')]));
     service.tick();
-    expect(allocator.said).toEqual([]);
+    expect(allocator.calls).toEqual([]);
   });
 
   it('goes by overrides from their beginning to their end', async () => {
@@ -445,16 +445,16 @@ describe('what changes', () => {
     service.tick();
     expect(await client.taken()).toEqual(['1 deny']);
     clock.ms += 20_001;
-    allocator.said.length = 0;
+    allocator.calls.length = 0;
     service.tick();
-    expect(allocator.said).toEqual(['open d d_a_1_ exact 10/60 weight 1']);
+    expect(allocator.calls).toEqual(['open d d_a_1_ exact 10/60 weight 1']);
     // The share begins without a wait for the client's next report.
     expect(allocator.shares.at(-1)!.used).toEqual([{ allowed: 0, denied: 0 }]);
   });
 
   it('hands on resets', () => {
     serve([]).forget(['k']);
-    expect(allocator.said).toEqual(['reset k']);
+    expect(allocator.calls).toEqual(['reset k']);
   });
 });
 
@@ -548,7 +548,7 @@ describe('bounds', () => {
     service.tick();
     expect(silent.ended).toMatchObject({ code: 4 });
     expect(other.ended).toMatchObject({ code: 4 });
-    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    expect(allocator.calls.at(-1)).toBe('close d d_a_1_');
     expect(service.streams).toBe(0);
   });
 
@@ -591,7 +591,7 @@ describe('reports of many buckets', () => {
     expect(taken.length).toBeGreaterThan(3);
     const turns = taken.slice(1).map((all, n) => all - taken[n]!);
     expect(Math.max(...turns)).toBeLessThan(256);
-    const first = allocator.said.findIndex((text) => text.includes('_few0_'));
+    const first = allocator.calls.findIndex((text) => text.includes('_few0_'));
     expect(first).toBeLessThan(400);
     expect(statOf('ratelimit.quota.reports')).toBe(1_003);
   });
@@ -642,11 +642,11 @@ describe('reports of many buckets', () => {
     await client.taken();
     await client.report(bucketsOf('x', 400));
     client.probes.pop()!();
-    const arrived = (): string[] => allocator.said.filter((text) => text.startsWith('arrived'));
+    const arrived = (): string[] => allocator.calls.filter((text) => text.startsWith('arrived'));
     expect(arrived()).toEqual([]);
     for (let turns = 0; turns < 20 && arrived().length === 0; turns++) await nextTurn();
     expect(arrived()).toHaveLength(1);
-    expect(allocator.said.at(-1)).toBe(arrived()[0]);
+    expect(allocator.calls.at(-1)).toBe(arrived()[0]);
     expect(allocator.shares).toHaveLength(401);
   });
 
@@ -711,7 +711,7 @@ describe('streams', () => {
     const client = new Client(service);
     await client.report({ 'a=1': [0, 1], 'x=1': [0, 1] });
     client.hangUp();
-    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    expect(allocator.calls.at(-1)).toBe('close d d_a_1_');
     // The stream gets no further message.
     allocator.shares[0]!.holder.push(grantOf(5));
     expect(service.streams).toBe(0);

@@ -11,19 +11,19 @@ const plain = rule({ key: 'plain', rateLimit: limit({}) });
 const tokens = rule({ key: 'tokens', rateLimit: limit({ hitsUnit: 'tokens' }) });
 const shadow = rule({ key: 'shadow', shadowMode: true, rateLimit: limit({}) });
 
-function warner(whyNone?: string): { unassigned: UnassignedRules; said: object[] } {
-  const said: object[] = [];
+function warner(whyNone?: string): { unassigned: UnassignedRules; logged: object[] } {
+  const logged: object[] = [];
   const log = loggerOf(
-    (_, message, fields) => void said.push({ message, ...fields }),
+    (_, message, fields) => void logged.push({ message, ...fields }),
     () => true,
   );
-  return { unassigned: new UnassignedRules(log, 'deny', whyNone), said };
+  return { unassigned: new UnassignedRules(log, 'deny', whyNone), logged };
 }
 
 it('names the first of the rules that cannot be assigned, once while they stay', async () => {
-  const { unassigned, said } = warner();
+  const { unassigned, logged } = warner();
   await unassigned.warn(tableOf(plain, shadow));
-  expect(said).toEqual([]);
+  expect(logged).toEqual([]);
   const found = {
     message:
       'Rules cannot be assigned to quota clients: its limit counts hits other than requests, and quota clients count only requests',
@@ -31,23 +31,23 @@ it('names the first of the rules that cannot be assigned, once while they stay',
   };
   await unassigned.warn(tableOf(plain, tokens));
   await unassigned.warn(tableOf(tokens));
-  expect(said).toEqual([found]);
+  expect(logged).toEqual([found]);
   await unassigned.warn(tableOf(plain));
   await unassigned.warn(tableOf(tokens));
-  expect(said).toEqual([found, found]);
+  expect(logged).toEqual([found, found]);
 });
 
 it('names all that do not let everything pass where the store shares nothing out', async () => {
-  const { unassigned, said } = warner('memcached has no shares');
+  const { unassigned, logged } = warner('memcached has no shares');
   await unassigned.warn(tableOf(plain, shadow, tokens));
-  expect(said).toMatchObject([{ rules: 2, first: 'd.plain' }]);
+  expect(logged).toMatchObject([{ rules: 2, first: 'd.plain' }]);
 });
 
 it('leaves rules that were replaced', async () => {
-  const { unassigned, said } = warner();
+  const { unassigned, logged } = warner();
   const many = Array.from({ length: 1_000 }, (_, n) => rule({ ...tokens, value: `${n}` }));
   const first = unassigned.warn(tableOf(...many));
   await unassigned.warn(tableOf(plain));
   await first;
-  expect(said).toEqual([]);
+  expect(logged).toEqual([]);
 });

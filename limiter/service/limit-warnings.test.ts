@@ -201,7 +201,7 @@ describe('RateLimitService, of rules with warn_at', () => {
 
   /** `80 daily 20`: mark, limit, and what is left; of each warning. */
   function ask(hits = 1, isNegativeHits = false): string[] | undefined {
-    let said: string[] | undefined;
+    let warnings: string[] | undefined;
     const entries = [{ key: 'k', value: 'v' }];
     service.decide(
       {
@@ -212,14 +212,16 @@ describe('RateLimitService, of rules with warn_at', () => {
       { abandoned: false },
       {
         answer: ({ statuses }) => {
-          said = statuses[0]!.warnings?.map(({ mark, plan, left }) => `${mark} ${policyName(plan)} ${left}`);
+          warnings = statuses[0]!.warnings?.map(
+            ({ mark, plan, left }) => `${mark} ${policyName(plan)} ${left}`,
+          );
         },
         reject: (error) => {
           throw error;
         },
       },
     );
-    return said;
+    return warnings;
   }
 
   const daily = { ...limit({ requestsPerUnit: 100, unit: 'day' }), name: 'daily', warnAt: [50, 80] };

@@ -91,7 +91,7 @@ interface Asking {
 function ask({ key = 'k', value = 'v', hits: hitsAddend = 1, requested, negative = false }: Asking = {}) {
   const entries: Entry[] = [{ key, value }];
   const descriptor: Descriptor = { entries, limit: requested, hitsAddend, isNegativeHits: negative };
-  let said = '';
+  let summary = '';
   service.decide(
     { domain: 'd', descriptors: [descriptor], hitsAddend: 0 },
     { abandoned: false },
@@ -100,14 +100,14 @@ function ask({ key = 'k', value = 'v', hits: hitsAddend = 1, requested, negative
         answer = response;
         const [status] = response.statuses;
         const { code, currentLimit, limitRemaining } = status!;
-        said = `${code === Code.OK ? 'ok' : 'over'} ${currentLimit?.requestsPerUnit ?? 'none'} ${limitRemaining}`;
+        summary = `${code === Code.OK ? 'ok' : 'over'} ${currentLimit?.requestsPerUnit ?? 'none'} ${limitRemaining}`;
       },
       reject: (error) => {
         throw error;
       },
     },
   );
-  return said;
+  return summary;
 }
 
 function statistic(name: string): number | undefined {

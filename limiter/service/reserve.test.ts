@@ -54,7 +54,7 @@ function decide(
 }
 
 /** `OK: OK 600, OVER 0`: the overall code, then code and remaining of each descriptor. */
-function said(answer: RateLimitResponse | Error): string {
+function answerText(answer: RateLimitResponse | Error): string {
   if (answer instanceof Error) return answer.message;
   const codeText = (code: Code): string => (code === Code.OK ? 'OK' : 'OVER');
   const statuses = answer.statuses.map(
@@ -65,7 +65,7 @@ function said(answer: RateLimitResponse | Error): string {
 }
 
 const ask = (limiter: BudgetLimiter, descriptors: Descriptor[], hits = 0): string =>
-  said(decide(limiter, descriptors, hits));
+  answerText(decide(limiter, descriptors, hits));
 
 /** What a look at the counter finds left. */
 function left(limiter: BudgetLimiter, key = 'team'): string {

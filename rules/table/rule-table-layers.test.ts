@@ -45,7 +45,7 @@ function pathsBelow(rules: readonly Rule[], path: string): string[] {
 const domains = ['a', 'b', 'c', 'd_a', 'none'];
 
 /** What a table says of itself, and of the domains. */
-function said(table: RuleTable): object {
+function answers(table: RuleTable): object {
   const { domainCount, ruleCount } = table;
   return {
     ...{ domainCount, ruleCount },
@@ -67,7 +67,7 @@ function plain(rules: readonly Rule[] | undefined): Rule[] | undefined {
   return rules?.map((one) => ({ ...one, descriptors: plain(one.descriptors)! }));
 }
 
-function naivelySaid(rules: World): object {
+function naiveAnswers(rules: World): object {
   const names = [...rules.keys()].sort();
   const naive = new NaiveMatcher(sourcesOf(rules));
   return {
@@ -96,7 +96,7 @@ describe('a table of rules and of changed domains over them', () => {
           });
         }
         const whole = new RuleTable(compileRules(sourcesOf(now)));
-        for (const either of [table, whole]) expect(said(either)).toEqual(naivelySaid(now));
+        for (const either of [table, whole]) expect(answers(either)).toEqual(naiveAnswers(now));
         expect(written(table)).toEqual(written(whole));
         expect(table.layers.length).toBeLessThanOrEqual(1 + Math.min(layers.length, 4));
         const [base, ...over] = table.layers;

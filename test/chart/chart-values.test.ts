@@ -64,7 +64,7 @@ describe('commented values', () => {
     ['# Any.\na: {}\n', 'a: an object with any names needs @free'],
     ['# None.\na: null\n', 'a default of null has no type'],
     ['- 1\n', 'values.yaml is no map'],
-  ])('are refused: %j', (text, said) => {
-    expect(() => readChartValues(text)).toThrow(said);
+  ])('are refused: %j', (text, message) => {
+    expect(() => readChartValues(text)).toThrow(message);
   });
 });

@@ -63,11 +63,11 @@ describeWithServer('the notes of the chart', helmProgram, () => {
   });
 
   it('say that rules refuse nothing, or nothing soon', () => {
-    const said = '\nNo rule is over limit after a few requests: ';
+    const note = '\nNo rule is over limit after a few requests: ';
     const large = rule({ rate_limit: limit(5000) });
-    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [large] } })).toContain(said);
-    expect(notesOf({ 'a.yaml': 'domain: a' })).toContain(said);
-    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [rule({})] } })).not.toContain(said);
+    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [large] } })).toContain(note);
+    expect(notesOf({ 'a.yaml': 'domain: a' })).toContain(note);
+    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [rule({})] } })).not.toContain(note);
   });
 
   it('pass over rules that are of another shape', () => {

@@ -4,7 +4,7 @@ const redis = { url: 'redis:6379' };
 const profile = { domain: 'shop', rate_limits: [{ actions: [{ remote_address: {} }] }] };
 
 /** Values that the chart rejects, with the message. */
-export const rejectedValues: readonly [said: string, values: Values][] = [
+export const rejectedValues: readonly [message: string, values: Values][] = [
   [
     'redis.url or redis.existingSecret is needed; to try the chart without Redis, set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1',
     {},

@@ -394,9 +394,9 @@ describeWithServer('the chart', helmProgram, () => {
     expect(named({ tag: '9', digest })).toBe(`weir@${digest}`);
   });
 
-  it.each(rejectedValues)('says: %s', (said, values) => {
+  it.each(rejectedValues)('says: %s', (message, values) => {
     const { status, stderr } = tryChart(values);
     expect(status).toBe(1);
-    expect(stderr).toContain(said);
+    expect(stderr).toContain(message);
   });
 });

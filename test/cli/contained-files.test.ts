@@ -47,7 +47,7 @@ beforeAll(() => {
 });
 
 const env = { ...process.env, RUNNER_TOKEN: secret };
-const said = ({ stdout, stderr }: CommandOutcome) => stdout + stderr;
+const outputOf = ({ stdout, stderr }: CommandOutcome) => stdout + stderr;
 const commands: [name: string, args: (path: string) => string[]][] = [
   ['check', (path) => ['check', path]],
   ['check --config-dir', (path) => ['check', '-config_dir', path]],
@@ -63,17 +63,17 @@ describe.each(commands)('weir %s', (_, args) => {
   it('reads nothing that a link in a folder leads out to, and says so of each', () => {
     const outcome = spawnWeir(args(at('hostile')), { env });
     expect(outcome.status).not.toBe(0);
-    expect(said(outcome)).not.toContain(secret);
+    expect(outputOf(outcome)).not.toContain(secret);
     for (const file of ['environment.yaml', 'git.yaml', 'rules.json', 'twice.yaml'])
-      expect(said(outcome)).toMatch(new RegExp(`${file}.*is a symbolic link that leads out of`));
+      expect(outputOf(outcome)).toMatch(new RegExp(`${file}.*is a symbolic link that leads out of`));
   });
 
   it('reads nothing that a file leads out to', () => {
     for (const file of ['linked.yaml', 'git.yaml', 'hostile/environment.yaml']) {
       const outcome = runWeir(args(at(file)), { env });
       expect([file, outcome.status]).toEqual([file, 2]);
-      expect(said(outcome)).not.toContain(secret);
-      expect(said(outcome)).toContain('by a symbolic link');
+      expect(outputOf(outcome)).not.toContain(secret);
+      expect(outputOf(outcome)).toContain('by a symbolic link');
     }
   });
 
@@ -86,7 +86,7 @@ describe.each(commands)('weir %s', (_, args) => {
     ]) {
       const outcome = runWeir([...args(path), '--root', workspace], { env });
       expect([path, outcome.status]).toEqual([path, 2]);
-      expect(said(outcome)).not.toContain(secret);
+      expect(outputOf(outcome)).not.toContain(secret);
     }
   });
 });
@@ -118,7 +118,7 @@ describe('other files of a command', () => {
       const outcome = runWeir(['check', at('mount'), '--envoy', at('git.yaml'), ...more], { env });
       expect(outcome.status).toBe(2);
       expect(outcome.stderr).toContain('--envoy');
-      expect(said(outcome)).not.toContain(secret);
+      expect(outputOf(outcome)).not.toContain(secret);
     }
   });
 
@@ -131,7 +131,7 @@ describe('other files of a command', () => {
     for (const path of [`askers-${name}`, `askers-${name}/${name}.yaml`]) {
       const outcome = runWeir(['check', at(path)]);
       expect(outcome.status).not.toBe(0);
-      expect(said(outcome)).not.toContain(secret);
+      expect(outputOf(outcome)).not.toContain(secret);
     }
   });
 

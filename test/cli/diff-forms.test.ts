@@ -112,17 +112,17 @@ Newly limited, by counter:
 
   it('says with --replay who would newly be limited, in every form', async () => {
     const [old, now] = both();
-    const said = async (form: string, ...more: string[]) =>
+    const diffIn = async (form: string, ...more: string[]) =>
       diff('-o', form, '--replay', recording(), ...more, old, now);
-    expect((await said('text')).stdout).toMatch(
+    expect((await diffIn('text')).stdout).toMatch(
       /\n\n4 recorded requests, .*\n\nNewly limited: 1 request \(25.00%\)/,
     );
-    expect(JSON.parse((await said('json')).stdout)).toMatchObject({
+    expect(JSON.parse((await diffIn('json')).stdout)).toMatchObject({
       replay: { difference: { newlyLimited: { limited: { requests: 1 } } } },
     });
-    expect((await said('github')).stdout).toContain('::newly limited: 1 request (25.00%25), ');
-    expect((await said('sarif')).stdout).toContain('"ruleId": "newly-limited"');
-    expect((await said('text', '--setting', 'SHADOW_MODE=true')).stdout).toContain(
+    expect((await diffIn('github')).stdout).toContain('::newly limited: 1 request (25.00%25), ');
+    expect((await diffIn('sarif')).stdout).toContain('"ruleId": "newly-limited"');
+    expect((await diffIn('text', '--setting', 'SHADOW_MODE=true')).stdout).toContain(
       'Newly limited: 0 requests',
     );
     const unread = await diff('-o', 'github', '--replay', join(folder, 'none'), old, now);

@@ -286,8 +286,11 @@ d: message=b
           inForce: ['blocked'],
         },
       ]);
-      const nobody = runWeir(['explain', '127.0.0.1:1', 'shop', 'a=b']);
-      expect([nobody.stderr, nobody.status]).toEqual(['weir: 127.0.0.1:1: connection refused\n', 2]);
+      const unreachable = runWeir(['explain', '127.0.0.1:1', 'shop', 'a=b']);
+      expect([unreachable.stderr, unreachable.status]).toEqual([
+        'weir: 127.0.0.1:1: connection refused\n',
+        2,
+      ]);
       const wrong = runWeir(['explain', `${url}/stats`, 'd', 'a=b']);
       expect(wrong.stderr).toContain('does not list rules as JSON: only a limiter of Weir does');
       expect(wrong.status).toBe(2);

@@ -74,7 +74,7 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
     const mayList = 'list ratelimitfleets.ratelimit.weir.dev -n weir-system';
     await eventually(() => expect(api().can('control-plane', mayList)).toBe(false));
     apply('mail');
-    const heard = receiver.deliveries.length;
+    const delivered = receiver.deliveries.length;
     const plane = await startReplicaHere(api(), 'second', env);
     onTestFinished(async () => void (await plane.stop()));
     const isStill = async (): Promise<void> => {
@@ -97,7 +97,7 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
     const metrics = async (): Promise<string> => (await httpAsk(plane.ports.http, '/metrics')).body;
     expect(await metrics()).toContain(`${series} 1`);
     await isStill();
-    expect(receiver.deliveries.length).toBe(heard);
+    expect(receiver.deliveries.length).toBe(delivered);
     setRules(rules);
     await eventually(() => expect(conditionOf(api(), 'mail', 'Accepted')).toBe('True Valid'), {
       timeoutMs: 20_000,

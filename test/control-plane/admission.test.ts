@@ -211,20 +211,22 @@ function suite(server: () => ApiServer, openssl: string): void {
         tls: { ca: readFileSync(authority.caFile) },
         ...options,
       });
-    const said = async (answer: Promise<HttpAnswer>): Promise<string> => {
+    const answerText = async (answer: Promise<HttpAnswer>): Promise<string> => {
       const { status, body } = await answer;
       return `${status} ${body.trim()}`;
     };
-    expect(await said(ask('{'))).toBe('400 the body is not JSON');
-    expect(await said(ask('{}'))).toMatch(/^400 not an AdmissionReview: apiVersion: /);
-    expect(await said(ask('', { method: 'GET', headers: {} }))).toBe('405 Method Not Allowed');
-    expect(await said(ask('a', { headers: { 'content-type': 'text/plain' } }))).toBe(
+    expect(await answerText(ask('{'))).toBe('400 the body is not JSON');
+    expect(await answerText(ask('{}'))).toMatch(/^400 not an AdmissionReview: apiVersion: /);
+    expect(await answerText(ask('', { method: 'GET', headers: {} }))).toBe('405 Method Not Allowed');
+    expect(await answerText(ask('a', { headers: { 'content-type': 'text/plain' } }))).toBe(
       '415 the content type must be application/json',
     );
     const chunked = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' };
-    expect(await said(ask('a', { headers: chunked }))).toBe('411 the content length is missing');
+    expect(await answerText(ask('a', { headers: chunked }))).toBe('411 the content length is missing');
     const tooLong = { 'content-type': 'application/json', 'content-length': String(8 * 1024 * 1024 + 1) };
-    expect(await said(ask('a', { headers: tooLong }))).toBe('413 the body is longer than 8388608 bytes');
+    expect(await answerText(ask('a', { headers: tooLong }))).toBe(
+      '413 the body is longer than 8388608 bytes',
+    );
     expect((await httpAsk(port, '/', { tls: {} })).status).toBe(404);
     expect(await metric('admission_reviews_total{answer="bad request"}')).toBe(6);
     expect(await metric('faults_total')).toBe(0);

@@ -81,7 +81,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
   }
 
   /** `a True Ready by first-system/weir-control-plane`, in the order of names. */
-  function said(type = 'Ready'): string[] {
+  function statusTexts(type = 'Ready'): string[] {
     return shown().map(({ metadata, status }) => {
       const found = status?.conditions.find((condition) => condition.type === type);
       return `${metadata.name} ${found?.status} ${found?.reason} by ${status?.controllerName ?? 'nobody'}`;
@@ -118,7 +118,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
     };
     await eventually(noNewWrites, { timeoutMs: 30_000, intervalMs: 3_000 });
     expect(written).toBeLessThanOrEqual(8 * names.length);
-    expect(said()).toEqual(all(`True Ready by ${first}`));
+    expect(statusTexts()).toEqual(all(`True Ready by ${first}`));
     expect(eventsOf('ClassConflict')).toBeGreaterThan(0);
     expect(loser.lines.filter((line) => line.includes('of the same class'))).toHaveLength(1);
     expect(await loser.metric('class_conflicts_total')).toBe(names.length);
@@ -126,7 +126,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
     for (const stop of stopWinner.reverse()) await stop();
     aheadMs = 10 * 60_000;
     api.patch('ratelimitconfigs', { name: 'o00', namespace }, { metadata: { annotations: { seen: '1' } } });
-    await eventually(() => expect(said()).toEqual(all(`True Ready by ${second}`)), wait);
+    await eventually(() => expect(statusTexts()).toEqual(all(`True Ready by ${second}`)), wait);
   }, 60_000);
 
   it('of different classes do not touch the objects of each other', async () => {
@@ -134,16 +134,17 @@ describeWithApiServer('control planes of one cluster', (server) => {
     apply(['c'], 'edge');
     const weir = await start('first-system');
     await eventually(
-      () => expect(said().slice(0, 2)).toEqual([`a True Ready by ${first}`, `b True Ready by ${first}`]),
+      () =>
+        expect(statusTexts().slice(0, 2)).toEqual([`a True Ready by ${first}`, `b True Ready by ${first}`]),
       wait,
     );
     await sleep(500);
-    expect(said()[2]).toBe('c undefined undefined by nobody');
+    expect(statusTexts()[2]).toBe('c undefined undefined by nobody');
     const before = shown().map(({ metadata }) => metadata.resourceVersion);
     const decisions = () => weir.metric('reconcile_duration_seconds_count');
     const decided = await decisions();
     const edge = await start('second-system', { CLASS_NAME: 'edge' });
-    await eventually(() => expect(said()[2]).toBe(`c True Ready by ${second}`), wait);
+    await eventually(() => expect(statusTexts()[2]).toBe(`c True Ready by ${second}`), wait);
     await sleep(500);
     expect(
       shown()
@@ -169,13 +170,13 @@ describeWithApiServer('control planes of one cluster', (server) => {
     for (const name of ['a', 'b']) api.label('ratelimitconfigs', { name, namespace }, { tier: 'gold' });
     const plane = await start('first-system', { LABEL_SELECTOR: 'tier in (gold,silver),!off' });
     await eventually(
-      () => expect(said()).toEqual([`a True Ready by ${first}`, `b True Ready by ${first}`]),
+      () => expect(statusTexts()).toEqual([`a True Ready by ${first}`, `b True Ready by ${first}`]),
       wait,
     );
     api.label('ratelimitconfigs', { name: 'a', namespace }, { tier: null });
     const left = 'a False NotWatched by nobody';
     for (const type of ['Accepted', 'Programmed', 'Ready'])
-      await eventually(() => expect(said(type)[0]).toBe(left), wait);
+      await eventually(() => expect(statusTexts(type)[0]).toBe(left), wait);
     const written = await writes(plane);
     const { metadata } = shown()[0]!;
     api.label('ratelimitconfigs', { name: 'b', namespace }, { team: 'x' });
@@ -184,20 +185,20 @@ describeWithApiServer('control planes of one cluster', (server) => {
     expect(shown()[0]!.metadata.resourceVersion).toBe(metadata.resourceVersion);
     expect((await plane.snapshot()).fleets[0].resources).toHaveLength(1);
     api.label('ratelimitconfigs', { name: 'a', namespace }, { tier: 'silver' });
-    await eventually(() => expect(said()[0]).toBe(`a True Ready by ${first}`), wait);
+    await eventually(() => expect(statusTexts()[0]).toBe(`a True Ready by ${first}`), wait);
     api.label('ratelimitconfigs', { name: 'a', namespace }, { off: '1' });
-    await eventually(() => expect(said()[0]).toBe(left), wait);
+    await eventually(() => expect(statusTexts()[0]).toBe(left), wait);
   });
 
   it('do not keep Ready=True on an object that left while none of them ran', async () => {
     apply(['a']);
     const before = await start('first-system');
-    await eventually(() => expect(said()).toEqual([`a True Ready by ${first}`]), wait);
+    await eventually(() => expect(statusTexts()).toEqual([`a True Ready by ${first}`]), wait);
     for (const stop of running.splice(0).reverse()) await stop();
     await before.ended;
     apply(['a'], 'nobody');
     const plane = await start('first-system');
-    await eventually(() => expect(said()).toEqual(['a False NotWatched by nobody']), wait);
+    await eventually(() => expect(statusTexts()).toEqual(['a False NotWatched by nobody']), wait);
     expect(await writes(plane)).toBe(1);
   });
 
@@ -205,13 +206,13 @@ describeWithApiServer('control planes of one cluster', (server) => {
     apply(['a']);
     const weir = await start('first-system');
     const edge = await start('second-system', { CLASS_NAME: 'edge' });
-    await eventually(() => expect(said()).toEqual([`a True Ready by ${first}`]), wait);
+    await eventually(() => expect(statusTexts()).toEqual([`a True Ready by ${first}`]), wait);
     const before = await writes(weir, edge);
     for (let round = 0; round < 3; round++) {
       apply(['a'], 'edge');
-      await eventually(() => expect(said()).toEqual([`a True Ready by ${second}`]), wait);
+      await eventually(() => expect(statusTexts()).toEqual([`a True Ready by ${second}`]), wait);
       apply(['a'], 'weir');
-      await eventually(() => expect(said()).toEqual([`a True Ready by ${first}`]), wait);
+      await eventually(() => expect(statusTexts()).toEqual([`a True Ready by ${first}`]), wait);
     }
     await sleep(500);
     expect(await writes(weir, edge)).toBeLessThanOrEqual(before + 6 * 3);
@@ -222,7 +223,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
   it('repair what somebody else writes into a status, and report', async () => {
     apply(['a']);
     const plane = await start('first-system');
-    await eventually(() => expect(said()).toEqual([`a True Ready by ${first}`]), wait);
+    await eventually(() => expect(statusTexts()).toEqual([`a True Ready by ${first}`]), wait);
     const foreign = '{"status":{"rules":77}}';
     const patch = [
       'patch',

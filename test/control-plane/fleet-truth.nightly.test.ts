@@ -130,18 +130,18 @@ describeWithApiServer('Programmed', (api) => {
       const text = rateLimitConfigText({ name: 'slide', domain: 'slide', requests, rule: { rateLimit } });
       api().apply(text);
     };
-    const said = () => conditionOf(api(), 'slide', 'Programmed');
+    const programmed = () => conditionOf(api(), 'slide', 'Programmed');
     const fleet = () =>
       api().read('ratelimitfleets', { name: 'default', namespace: 'weir-system' }).status ?? {};
     apply(31, 'slide');
-    await eventually(() => expect(said()).toBe('True AllLimiters'));
+    await eventually(() => expect(programmed()).toBe('True AllLimiters'));
     applySliding(32);
     await eventually(() =>
       expect(messageOf(api(), 'slide', 'Programmed')).toMatch(
         /; limiters that do not support all of algorithms get generation 1: lim-old since \d\d:\d\d:\d\dZ$/,
       ),
     );
-    expect(said()).toBe('False LimiterTooOld');
+    expect(programmed()).toBe('False LimiterTooOld');
     expect(conditionOf(api(), 'slide', 'Ready')).toBe('False LimiterTooOld');
     await eventually(() => expect(fleet()).toMatchObject({ limiters: '2/2', current: 1 }));
     expect(fleet().conditions[0].reason).toBe('LimiterTooOld');
@@ -156,12 +156,12 @@ describeWithApiServer('Programmed', (api) => {
     applySliding(33);
     await eventually(() => expect(clients.at(-1)?.last?.limits.get('slide')).toBe(33));
     await eventually(() => expect(fleet().current).toBe(1));
-    expect(said()).toBe('False LimiterTooOld');
+    expect(programmed()).toBe('False LimiterTooOld');
     expect(again.received.map(({ limits }) => limits.get('slide'))).toEqual([31]);
 
     again.close();
     await limiter(second, 'lim-old', { capabilities, instance: 'its next process' });
-    await eventually(() => expect(said()).toBe('True AllLimiters'));
+    await eventually(() => expect(programmed()).toBe('True AllLimiters'));
   }, 60_000);
 
   it('is False NoLimiters, reported by a Warning event, while no limiter is connected', async () => {

@@ -61,7 +61,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     api().read(kind, { name, namespace: 'default' }).status ?? {};
   const ready = (name: string, namespace = 'default') =>
     conditionIn(api(), { kind: 'ratelimitoverrides', name, namespace }, 'Ready');
-  const said = (name: string): string => statusAndReason(ready(name));
+  const conditionText = (name: string): string => statusAndReason(ready(name));
   const messageOf = (name: string): string | undefined => ready(name)?.message;
 
   it.each([
@@ -104,7 +104,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     const old = await limiter(port, 'lim-old', ['windows']);
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
     apply(overrideText('sale', common));
-    await soon(() => expect(said('sale')).toBe('False LimiterTooOld'));
+    await soon(() => expect(conditionText('sale')).toBe('False LimiterTooOld'));
     expect(messageOf('sale')).toContain(
       'limiters that do not support all of overrides get no part of it: lim-old since',
     );
@@ -112,13 +112,13 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     await soon(() => expect(old.last?.names).toEqual(['default/shop']));
     await soon(() => expect(now.last?.names).toEqual(['default/shop', 'override/default/sale']));
     old.close();
-    await soon(() => expect(said('sale')).toMatch(/^Unknown Disconnected|^True Ready/));
+    await soon(() => expect(conditionText('sale')).toMatch(/^Unknown Disconnected|^True Ready/));
     await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBe(1));
 
     const until = new Date(Date.now() + 10_000).toISOString();
     apply(overrideText('sale', { ...common, permanent: undefined, expiresAt: until }));
     await soon(() => expect(statusOf('ratelimitoverrides', 'sale').endsAt).toBe(until));
-    await soon(() => expect(said('sale')).toBe('False Expired'));
+    await soon(() => expect(conditionText('sale')).toBe('False Expired'));
     expect(Date.now()).toBeGreaterThan(Date.parse(until));
     expect(messageOf('sale')).toBe(`it ended at ${until}`);
     await soon(() => expect(now.last?.names).toEqual(['default/shop']));
@@ -135,9 +135,9 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
     const one = { ...common, match: [{ key: 'key', value: 'one' }] };
     apply(overrideText('first', one));
-    await soon(() => expect(said('first')).toBe('True Ready'));
+    await soon(() => expect(conditionText('first')).toBe('True Ready'));
     apply(overrideText('second', { ...one, requestsPerUnit: undefined, block: true }));
-    await soon(() => expect(said('second')).toBe('False Conflicted'));
+    await soon(() => expect(conditionText('second')).toBe('False Conflicted'));
     await soon(async () => {
       const { body } = await httpAsk(running[0]!.ports.http, '/v1/overrides?domain=shop');
       expect(JSON.parse(body).overrides).toMatchObject([
@@ -147,7 +147,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     });
     expect(messageOf('second')).toContain('has an older override: override/default/first');
     api().delete('ratelimitoverrides', { name: 'first', namespace: 'default' });
-    await soon(() => expect(said('second')).toBe('True Ready'));
+    await soon(() => expect(conditionText('second')).toBe('True Ready'));
 
     apply(
       overrideText('long', {
@@ -157,7 +157,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
         match: [{ key: 'key', value: 'b' }],
       }),
     );
-    await soon(() => expect(said('long')).toBe('False Invalid'));
+    await soon(() => expect(conditionText('long')).toBe('False Invalid'));
     expect(messageOf('long')).toContain('OVERRIDES_MAX_SECONDS');
     api().createNamespace('other');
     apply(overrideText('theirs', common, 'other'));
@@ -197,7 +197,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     const end = { permanent: undefined, expiresAt: new Date(endMs).toISOString() };
     apply(overrideText('clock', { ...common, ...end, domain: 'clock' }));
     await soon(async () => expect(await limits()).toEqual([100, 100]));
-    await soon(() => expect(said('clock')).toBe('True Ready'));
+    await soon(() => expect(conditionText('clock')).toBe('True Ready'));
     await replica.program.stop('SIGKILL');
     await new Promise((resolve) => setTimeout(resolve, endMs + 2_000 - Date.now()));
     expect(await limits()).toEqual([5, 5]);

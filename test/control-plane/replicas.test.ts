@@ -260,18 +260,18 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
   });
 
   it('take a Lease that they may not renew for no dead connection', async () => {
-    const heard: boolean[] = [];
-    const cutOff = (isCutOff: boolean): void => void heard.push(isCutOff);
+    const cutOffs: boolean[] = [];
+    const cutOff = (isCutOff: boolean): void => void cutOffs.push(isCutOff);
     const { reported, kill } = replica(api(), 'a', { user: 'nobody', cutOff });
     await eventually(() => expect(reported.join()).toContain('Could not read or write a Lease object'));
-    expect(new Set(heard)).toEqual(new Set([false]));
+    expect(new Set(cutOffs)).toEqual(new Set([false]));
     // It may not delete its Lease either.
     kill();
   });
 
   it('count nobody out while the API server is away', async () => {
-    const heard: boolean[] = [];
-    const a = replica(api(), 'a', { cutOff: (isCutOff) => void heard.push(isCutOff) });
+    const cutOffs: boolean[] = [];
+    const a = replica(api(), 'a', { cutOff: (isCutOff) => void cutOffs.push(isCutOff) });
     const b = replica(api(), 'b');
     a.replicas.publish([limiter('1')]);
     b.replicas.publish([limiter('2')]);
@@ -288,7 +288,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     await eventually(() => expect(leader.reported.join()).toContain('No longer leading'));
     await new Promise((resolve) => setTimeout(resolve, times.replicaLeaseDurationMs));
     expect(namesOf(a)).toEqual(['a', 'b']);
-    expect(heard.at(-1)).toBe(true);
+    expect(cutOffs.at(-1)).toBe(true);
     await network().heal();
     const min = setInterval(() => {
       if (namesOf(a).length < 2) a.reported.push('b went missing');

@@ -288,7 +288,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     };
     const accepted = () =>
       conditionIn(api, { kind: 'ratelimitoverrides', name: 'sale', namespace: 'default' }, 'Accepted');
-    const isSaid = (text: string, message: RegExp) =>
+    const expectStatus = (text: string, message: RegExp) =>
       eventually(
         () => {
           expect(statusAndReason(accepted())).toBe(text);
@@ -306,7 +306,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     );
     await freshPlane();
     await plane!.program.printed(/is ignored.*spec\.scope/);
-    await isSaid('True Valid', /./);
+    await expectStatus('True Valid', /./);
     await holds('sales', 5);
 
     const changed = await applySale(7, { scope: 'One' });
@@ -314,7 +314,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(changed.status).toBe(0);
     for (const restart of [false, true]) {
       if (restart) await freshPlane();
-      await isSaid(
+      await expectStatus(
         'False UnknownField',
         /^spec\.scope comes from a newer CRD .*; generation 1 stays in force$/,
       );
@@ -326,13 +326,13 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(await applySale(7, { scope: 'One' })).toMatchObject({ status: 0 });
     for (const restart of [false, true]) {
       if (restart) await freshPlane();
-      await isSaid('False UnknownField', /; generation 1 is in force without it$/);
+      await expectStatus('False UnknownField', /; generation 1 is in force without it$/);
       await holds('sales', 7);
     }
 
     change({ op: 'remove' });
     await freshPlane();
-    await isSaid('True Valid', /./);
+    await expectStatus('True Valid', /./);
     await holds('sales', 7);
     await remove('rlo', 'sale');
     await holds('sales', 2);

@@ -581,10 +581,10 @@ describe('the debug listener', () => {
   it('says what it shows off loopback, once', async () => {
     const open = await start(byToken, { DEBUG_HOST: '0.0.0.0', LOG_LEVEL: 'info' });
     const shut = await start(byToken, { LOG_LEVEL: 'info' });
-    const said = ({ limiter }: Fixture): number =>
+    const warnings = ({ limiter }: Fixture): number =>
       limiter.lines.filter((line) => line.includes('The debug listener does not authenticate callers'))
         .length;
-    expect([said(open), said(shut)]).toEqual([1, 0]);
+    expect([warnings(open), warnings(shut)]).toEqual([1, 0]);
   });
 });
 

@@ -223,10 +223,10 @@ describe('docs/openapi.yaml', () => {
         const names = /expected (.*)$/.exec(JSON.parse(body).detail)?.[1];
         for (const name of names?.split(', ') ?? []) known.add(name);
       }
-      const said = (operation.parameters ?? [])
+      const declared = (operation.parameters ?? [])
         .filter((one) => one.in === undefined || one.in === 'query')
         .map(({ name, $ref }) => name ?? parameters[$ref!.split('/').at(-1)!]!.name);
-      expect([path, method, [...new Set(said)].sort()]).toEqual([path, method, [...known].sort()]);
+      expect([path, method, [...new Set(declared)].sort()]).toEqual([path, method, [...known].sort()]);
     }
   });
 });

@@ -120,8 +120,8 @@ describeWithServer('the alerts, to promtool', promtoolProgram, (promtool) => {
     const files = alertRules.map(({ alert }) => fileOf(alert));
     const { output } = run('test', 'rules', ...files);
     // What failed stands on the other stream, with the name of its test.
-    const said = output.split(/^Unit Testing: +/m).slice(1);
-    results = new Map(said.map((text, index) => [alertRules[index]!.alert, text]));
+    const parts = output.split(/^Unit Testing: +/m).slice(1);
+    results = new Map(parts.map((text, index) => [alertRules[index]!.alert, text]));
   });
 
   it.each(alertRules.map(({ alert }) => alert))('%s fires, and only then', (alert) => {

@@ -101,12 +101,12 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     });
     expect(await code(limiter, 'a')).toBe('OVER_LIMIT');
     expect((await call(limiter, 'DELETE', `?id=${posted.body.id}`)).status).toBe(404);
-    const said = limiter.lines.filter((line) => line.includes('An operator made a change'));
-    expect(said.map((line) => /what=\S+/.exec(line)?.[0])).toEqual([
+    const logged = limiter.lines.filter((line) => line.includes('An operator made a change'));
+    expect(logged.map((line) => /what=\S+/.exec(line)?.[0])).toEqual([
       'what=override-set',
       'what=override-removed',
     ]);
-    expect(said[0]).toContain('a test');
+    expect(logged[0]).toContain('a test');
   });
 
   it('keeps a second one of the same match out, replaces by PUT, and ends on time', async () => {

@@ -120,7 +120,7 @@ const steps = action.runs.steps.filter(({ run }) => run !== undefined);
 function step(
   name: string,
   given: Record<string, string> = {},
-): Outcome & { said: (file: string) => string } {
+): Outcome & { written: (file: string) => string } {
   const { run = '', env = {} } = steps.find((one) => one.name === name)!;
   const values = Object.entries(env).map(([variable, expression]) => {
     const input = /^\$\{\{ inputs\.([\w-]+) \}\}$/.exec(expression)?.[1];
@@ -132,9 +132,9 @@ function step(
   ]);
   const environment = Object.fromEntries([...values, ...files]) as Record<string, string>;
   const outcome = shell(run, { ...environment, RUNNER_TEMP: runner, GITHUB_REPOSITORY: 'us/shop', ...given });
-  const said = (file: string): string =>
+  const written = (file: string): string =>
     existsSync(join(runner, file)) ? readFileSync(join(runner, file), 'utf8') : '';
-  return { ...outcome, said };
+  return { ...outcome, written };
 }
 
 const comment = `<!-- weir diff -->
@@ -163,7 +163,7 @@ describe('the action', () => {
     const secret = hostileLinks();
     for (const name of ['check', 'compare']) {
       const outcome = step(name, { BASE: 'main', PATHS: 'rules linked linked.yaml', RUNNER_TOKEN: secret });
-      const all = outcome.stdout + outcome.stderr + outcome.said('GITHUB_STEP_SUMMARY');
+      const all = outcome.stdout + outcome.stderr + outcome.written('GITHUB_STEP_SUMMARY');
       expect([name, outcome.status]).toEqual([name, 2]);
       expect(all).not.toContain(secret);
       for (const file of ['rules/env.yaml', 'linked', 'linked.yaml']) expect(all).toContain(file);
@@ -194,7 +194,7 @@ describe('the action', () => {
         expect.not.stringMatching(/^::(?!(?:error|notice) file=)|^--strict|##\[/m),
       ]);
       expect(outcome.status).toBeGreaterThan(0);
-      expect(outcome.said('GITHUB_OUTPUT')).not.toContain('pwned');
+      expect(outcome.written('GITHUB_OUTPUT')).not.toContain('pwned');
     }
     expect(step('check').stdout).toContain('%250A');
     expect(existsSync(join(folder, 'pwned'))).toBe(false);
@@ -202,12 +202,12 @@ describe('the action', () => {
 
   it('runs the commit that it is of', () => {
     program('npm', 'echo "$@"');
-    const { status, stdout, said } = step('install', { ACTION_PATH: root });
+    const { status, stdout, written } = step('install', { ACTION_PATH: root });
     expect([status, stdout]).toEqual([
       0,
       expect.stringMatching(/^ci --prefix \S+ --omit=dev --ignore-scripts /),
     ]);
-    const weir = join(said('GITHUB_PATH').trim(), 'weir');
+    const weir = join(written('GITHUB_PATH').trim(), 'weir');
     expect(shell(`${weir} --version`).stdout).toMatch(/^weir \d/);
   });
 
@@ -226,12 +226,12 @@ describe('the action', () => {
     writeFileSync(join(runner, 'SHA256SUMS'), `${'0'.repeat(64)}  ${name}.tar.gz\n`);
     expect(step('install', given).status).toBe(1);
     writeFileSync(join(runner, 'SHA256SUMS'), `${'1'.repeat(64)}  other\n${sum}  ${name}.tar.gz\n`);
-    const { status, said } = step('install', given);
-    expect([status, said('asked')]).toEqual([
+    const { status, written } = step('install', given);
+    expect([status, written('asked')]).toEqual([
       0,
       expect.stringContaining('release download v1.2.0 --repo them/weir '),
     ]);
-    expect(shell(`${said('GITHUB_PATH').trim()}/weir`).stdout).toBe('a release\n');
+    expect(shell(`${written('GITHUB_PATH').trim()}/weir`).stdout).toBe('a release\n');
     expect(step('install', { ...given, VERSION: '../x' })).toMatchObject({ status: 2 });
   });
 
@@ -247,7 +247,7 @@ describe('the action', () => {
     ]);
     const sarif = step('check', { OUTPUT: 'sarif' });
     expect([sarif.status, sarif.stdout]).toEqual([1, '']);
-    const report = /^report=(.*)$/m.exec(sarif.said('GITHUB_OUTPUT'))![1]!;
+    const report = /^report=(.*)$/m.exec(sarif.written('GITHUB_OUTPUT'))![1]!;
     expect(JSON.parse(readFileSync(report, 'utf8'))).toMatchObject({ version: '2.1.0' });
   });
 
@@ -273,15 +273,15 @@ describe('the action', () => {
   });
 
   it('says what changes against a base, and fails for what it is sent to', () => {
-    const { status, said } = step('compare', { BASE: 'main' });
-    expect([status, said('GITHUB_STEP_SUMMARY')]).toEqual([0, comment]);
-    expect(said('GITHUB_OUTPUT')).toContain(`comparison=${runner}/weir-comparison.md\n`);
+    const { status, written } = step('compare', { BASE: 'main' });
+    expect([status, written('GITHUB_STEP_SUMMARY')]).toEqual([0, comment]);
+    expect(written('GITHUB_OUTPUT')).toContain(`comparison=${runner}/weir-comparison.md\n`);
     expect(step('compare', { BASE: 'main', FAIL_ON: 'stricter' }).status).toBe(1);
-    expect(step('compare', { BASE: 'main', PATHS: 'rules/shop.yaml' }).said('weir-comparison.md')).toBe(
+    expect(step('compare', { BASE: 'main', PATHS: 'rules/shop.yaml' }).written('weir-comparison.md')).toBe(
       comment,
     );
     shell('git rm -rq --cached rules && git commit -qm none && mkdir more && cp rules/* more');
-    const anew = step('compare', { BASE: 'main', PATHS: 'rules more gone' }).said('weir-comparison.md');
+    const anew = step('compare', { BASE: 'main', PATHS: 'rules more gone' }).written('weir-comparison.md');
     expect(anew.match(/### .*/g)).toEqual([
       '### Rate limits: 1 new',
       '### Rate limits: 1 new',
@@ -299,7 +299,7 @@ describe('the action', () => {
     program('gh', asks.replace('echo', 'case $* in *--paginate*) exit 0 ;; esac; echo'));
     expect(first()).toMatchObject({ status: 0, stdout: '' });
     program('gh', asks.replace('echo', 'case $* in *--paginate*) echo 42; echo 43; exit 0 ;; esac; echo'));
-    expect(first().said('asked').trim().split('\n')).toEqual([
+    expect(first().written('asked').trim().split('\n')).toEqual([
       `api --silent --method POST repos/us/shop/issues/7/comments --field body=@${runner}/comparison.md`,
       `api --silent --method PATCH repos/us/shop/issues/comments/42 --field body=@${runner}/comparison.md`,
     ]);

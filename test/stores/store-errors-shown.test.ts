@@ -61,16 +61,16 @@ describeWithServer('a store that is gone', redisProgram, (path) => {
         JSON.stringify(await httpAsk(ports.debug, '/v1/counters?domain=shop&entry=ip%3D1')),
     };
     for (const [name, answer] of Object.entries(answers)) {
-      let said = '';
+      let message = '';
       await eventually(async () => {
-        said = await answer();
-        expect([name, said]).toEqual([
+        message = await answer();
+        expect([name, message]).toEqual([
           name,
           expect.stringMatching(/not connected|cannot be asked|ECONNREFUSED/),
         ]);
       });
-      expect([name, said]).toEqual([name, expect.not.stringContaining('127.0.0.1:')]);
-      expect([name, said]).toEqual([name, expect.not.stringContaining(`${redis.port}`)]);
+      expect([name, message]).toEqual([name, expect.not.stringContaining('127.0.0.1:')]);
+      expect([name, message]).toEqual([name, expect.not.stringContaining(`${redis.port}`)]);
     }
     expect(limiter.lines.join('\n')).toContain(`127.0.0.1:${redis.port}`);
   });

@@ -103,14 +103,14 @@ describe('incremental xDS', () => {
     const of = (name: string, key: string) =>
       [name, ['v', source(name, [rule({ key, rateLimit: limit() })], name)]] as const;
     const plain = Array.from({ length: 30 }, (_, i) => of(`n${i}`, 'k'));
-    const said = async (expected: string[]) =>
+    const expectReport = async (expected: string[]) =>
       eventually(() => expect(watched.warned.at(-1)?.toSorted()).toEqual(expected));
     stream.respond({ version: '1', resources: Object.fromEntries([...plain, of('a', 'k.a')]) });
-    await said(['a k.a']);
+    await expectReport(['a k.a']);
     stream.respond({ version: '2', resources: Object.fromEntries([of('n3', 'k.n')]) });
-    await said(['a k.a', 'n3 k.n']);
+    await expectReport(['a k.a', 'n3 k.n']);
     stream.respond({ version: '3', resources: Object.fromEntries([of('a', 'k')]) });
-    await said(['n3 k.n']);
+    await expectReport(['n3 k.n']);
     expect(watched.reported.filter((one) => one.startsWith('loaded'))).toEqual(
       Array(3).fill('loaded: 31 sources, 31 domains, 31 rules'),
     );

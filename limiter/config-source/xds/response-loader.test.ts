@@ -92,7 +92,9 @@ describe('ResponseLoader', () => {
     const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes: 1_000 });
     const reported: string[] = [];
     const review = (name: string) =>
-      loader.review((said) => reported.push(`${name} ${'total' in said ? said.total : said.problem}`));
+      loader.review((review) =>
+        reported.push(`${name} ${'total' in review ? review.total : review.problem}`),
+      );
     await loader.load({ ...request, bytes: responseOf(['a']) });
     review('first');
     const bytes = responseOf(['a.b']);

@@ -63,7 +63,7 @@ function setUp(options: Partial<LocalFallbackStoreOptions> = {}) {
   const inner = new FailingStore();
   const timers = new ManualTimers();
   const clock = new ManualClock();
-  const said: { counters: number; reason: string }[] = [];
+  const reported: { counters: number; reason: string }[] = [];
   const store = new LocalFallbackStore({
     store: inner,
     local: openMemoryStore({ clock }),
@@ -71,10 +71,10 @@ function setUp(options: Partial<LocalFallbackStoreOptions> = {}) {
     timers,
     maxOwedKeys: 1000,
     maxOwedBytes: 1_000_000,
-    onUndelivered: (undelivered) => said.push(undelivered),
+    onUndelivered: (undelivered) => reported.push(undelivered),
     ...options,
   });
-  return { inner, timers, clock, store, said };
+  return { inner, timers, clock, store, reported };
 }
 
 const ask = async (store: Store, given: GivenOperation) => {
@@ -238,7 +238,7 @@ describe('LocalFallbackStore', () => {
 
   it('gives up a delivery whose reply was lost, and says so', async () => {
     const parts = setUp();
-    const { inner, store, said } = parts;
+    const { inner, store, reported } = parts;
     inner.mode = 'down';
     await ask(store, { key: 'a' });
     inner.mode = 'reply lost';
@@ -246,7 +246,7 @@ describe('LocalFallbackStore', () => {
     inner.mode = 'up';
     await deliverAll(parts);
     expect(inner.total('a')).toBe(1);
-    expect([said, store.undelivered]).toEqual([[{ counters: 1, reason: 'lost' }], 1]);
+    expect([reported, store.undelivered]).toEqual([[{ counters: 1, reason: 'lost' }], 1]);
   });
 
   it('delivers in batches, each after the one before', async () => {
@@ -317,21 +317,21 @@ describe('LocalFallbackStore', () => {
   });
 
   it('says what it still owed when it is closed', async () => {
-    const { inner, store, said, timers } = setUp();
+    const { inner, store, reported, timers } = setUp();
     inner.mode = 'down';
     await ask(store, { key: 'a' });
     const closed = store.close();
     expect(await ask(store, { key: 'a' })).toBe('away');
     timers.advance(lastDeliveriesMs);
     await closed;
-    expect([said, timers.size]).toEqual([
+    expect([reported, timers.size]).toEqual([
       [{ counters: 1, reason: 'the limiter ended before the store accepted them' }],
       0,
     ]);
   });
 
   it('delivers what it still owes when the store is back as it is closed, or a moment later', async () => {
-    const { inner, store, said, timers } = setUp();
+    const { inner, store, reported, timers } = setUp();
     inner.mode = 'down';
     await ask(store, { key: 'a', hits: 3 });
     const closed = store.close();
@@ -339,7 +339,7 @@ describe('LocalFallbackStore', () => {
     inner.mode = 'up';
     timers.advance(deliveryIntervalMs);
     await closed;
-    expect([inner.total('a'), said]).toEqual([3, []]);
+    expect([inner.total('a'), reported]).toEqual([3, []]);
   });
 
   it('adds what is on its way to answers that the store gave before it', async () => {

@@ -3,7 +3,7 @@ import { parseRedisAddress } from './redis-address.ts';
 
 const tcp = (url: string, auth = '') => parseRedisAddress({ socketType: 'tcp', url, auth });
 const host = { host: 'host', port: 6379 };
-const nobody = { username: undefined, password: undefined };
+const noLogin = { username: undefined, password: undefined };
 
 describe('parseRedisAddress', () => {
   it.each([
@@ -24,7 +24,7 @@ describe('parseRedisAddress', () => {
     { url: 'host:6379', auth: 'me:sec:ret', endpoint: host, username: 'me', password: 'sec:ret' },
   ])('reads $url with auth "$auth"', ({ url, auth = '', ...expected }) => {
     const { label, ...read } = tcp(url, auth);
-    expect(read).toEqual({ ...nobody, db: 0, ...expected });
+    expect(read).toEqual({ ...noLogin, db: 0, ...expected });
     expect(label).not.toContain('pass@');
   });
 

@@ -58,8 +58,8 @@ describe('RedisErrors', () => {
 
   it('knows what Redis 6 says to a command of a script', () => {
     const full = "OOM command not allowed when used memory > 'maxmemory'.";
-    for (const said of [full, `-${full}`, `@user_script: 2085: -${full}`])
-      expect(errors.fromCommand(new ReplyError(said))).toMatchObject({
+    for (const reply of [full, `-${full}`, `@user_script: 2085: -${full}`])
+      expect(errors.fromCommand(new ReplyError(reply))).toMatchObject({
         ...{ message: `Redis answered: ${full}`, transient: true, notCounted: true },
       });
   });

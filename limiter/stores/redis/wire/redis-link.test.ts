@@ -49,13 +49,13 @@ async function linked(answer: Answer, options: Partial<RedisLinkOptions> = {}) {
   return { link, ask, reads, events, sockets };
 }
 
-const nobody = { username: undefined, password: undefined };
+const noLogin = { username: undefined, password: undefined };
 const echo = (command: string) => `+${command}\r\n`;
 
 describe('RedisLink', () => {
   it('sends what one event asks in one write, and answers in order', async () => {
     const { link, ask, reads, events } = await linked(echo);
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await Promise.all(['a', 'b 1', 'c'].map(ask));
     expect(reads).toEqual([['a', 'b 1', 'c']]);
     expect(events).toEqual(['a: a', 'b 1: b 1', 'c: c']);
@@ -64,7 +64,7 @@ describe('RedisLink', () => {
 
   it('sends what waits for the end of an event before what does not wait', async () => {
     const { link, ask, reads, events } = await linked(echo);
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     const first = ask('first');
     await new Promise<void>((resolve) => {
       link.send({
@@ -90,7 +90,7 @@ describe('RedisLink', () => {
       if (command === 'wait') socket.pause();
       return echo('OK');
     });
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await ask('wait');
     const commands = Array.from({ length: 600 }, (_, i) => `${i} ${String(i % 10).repeat(15_000)}`);
     const answers: Promise<unknown>[] = [];
@@ -115,7 +115,7 @@ describe('RedisLink', () => {
         socket.write(Buffer.of(byte));
       return undefined;
     });
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await Promise.all([ask('one'), ask('other')]);
     expect(events).toEqual(['one: one,7', 'other: other,7']);
   });
@@ -124,7 +124,7 @@ describe('RedisLink', () => {
     const { link, ask, events } = await linked((command) => (command === 'a' ? echo(command) : undefined), {
       timeoutMs: 800,
     });
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await ask('a');
     const silent = ask('b');
     await new Promise((resolve) => setTimeout(resolve, 600));
@@ -145,7 +145,7 @@ describe('RedisLink', () => {
     ['a reply that nobody asked for', '+OK\r\n+OK\r\n'],
   ])('ends at %s', async (_, text) => {
     const { link, ask, events } = await linked(() => text);
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await ask('a');
     await eventually(() => expect(events).toContain('end: Redis gave an answer of an unexpected form'));
     expect(link.failure?.message).toBe('Redis gave an answer of an unexpected form');
@@ -154,7 +154,7 @@ describe('RedisLink', () => {
   it('has answers written once the replies of a read are handed over', async () => {
     const flushTurn = new FlushTurn();
     const { link, events } = await linked(() => '+1\r\n+2\r\n', { flushTurn });
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     const call = (...words: string[]): WritableCall => ({
       pushCommand: (command) => {
         for (const word of words) command.push(word);
@@ -181,13 +181,13 @@ describe('RedisLink', () => {
     const { link, ask } = await linked(() => '+OK\r\n+first\r\n+second\r\n', {
       onMessage: (message) => messages.push(message),
     });
-    await link.login(nobody, () => {});
+    await link.login(noLogin, () => {});
     await ask('subscribe news');
     await eventually(() => expect(messages).toEqual(['first', 'second']));
   });
 
   it.each([
-    [{ ...nobody }, [], []],
+    [{ ...noLogin }, [], []],
     [{ username: undefined, password: 'pw', db: 3 }, ['auth pw', 'select 3'], []],
     [{ username: 'me', password: 'pw' }, ['auth me pw'], []],
     [{ username: undefined, password: 'needless' }, ['auth needless'], ['needless']],
@@ -224,7 +224,7 @@ describe('RedisLink', () => {
 /** A store that is connected to such a server. */
 async function storeIn(answer: Answer, options: Partial<RedisStoreOptions> = {}) {
   const { endpoint, reads, sockets } = await serverThat(answer);
-  const address = { ...nobody, endpoint, db: 0, label: 'fake' };
+  const address = { ...noLogin, endpoint, db: 0, label: 'fake' };
   const store = new RedisStore({ address, timeoutMs: 5000, random: Math.random, ...options });
   onTestFinished(() => store.close());
   await store.connect({ monotonicMs: () => 0, sleep: () => Promise.reject(new Error('retried')) });

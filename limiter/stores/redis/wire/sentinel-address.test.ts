@@ -7,7 +7,7 @@ const sentinels = [
   { host: 's1', port: 26379 },
   { host: 's2', port: 26380 },
 ];
-const nobody = { username: undefined, password: undefined };
+const noLogin = { username: undefined, password: undefined };
 
 describe('parseSentinelAddress', () => {
   it.each([
@@ -33,8 +33,8 @@ describe('parseSentinelAddress', () => {
     expect(read).toEqual({
       masterName: 'mymaster',
       sentinels,
-      sentinelAuth: nobody,
-      ...nobody,
+      sentinelAuth: noLogin,
+      ...noLogin,
       db: 0,
       ...expected,
     });

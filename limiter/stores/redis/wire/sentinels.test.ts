@@ -3,7 +3,7 @@ import { eventually } from '../../../../test/support/eventually.ts';
 import { resp, startFakeRedis } from '../../../../test/support/fake-redis.ts';
 import { Sentinels } from './sentinels.ts';
 
-const nobody = { username: undefined, password: undefined };
+const noLogin = { username: undefined, password: undefined };
 
 /** The questions to sentinels, each of which gives one of the replies to the question for its master, and then to a watch. */
 async function sentinelsThat(answers: readonly string[], watched = '') {
@@ -14,8 +14,8 @@ async function sentinelsThat(answers: readonly string[], watched = '') {
     address: {
       sentinels: fakes.map(({ port }) => ({ host: '127.0.0.1', port })),
       masterName: 'main',
-      sentinelAuth: nobody,
-      ...{ ...nobody, db: 0, label: 'main' },
+      sentinelAuth: noLogin,
+      ...{ ...noLogin, db: 0, label: 'main' },
     },
     timeoutMs: 5_000,
     tls: undefined,
