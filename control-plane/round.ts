@@ -282,6 +282,7 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
       acceptedSpecs: next.specs.known,
       policy,
       nowMs: at.wallMs,
+      leads: at.leads,
     });
     const { doubts } = decision.newerFields ?? noNewerFields;
     // Objects that newer schemas may change are not decided yet.

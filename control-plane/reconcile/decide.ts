@@ -87,6 +87,8 @@ export interface DecisionInputs {
   policy: Policy;
   /** The time for overrides. */
   nowMs: number;
+  /** Whether this process leads, which is the default. For the others, overrides also end as soon as the leader reports it. */
+  leads?: boolean;
 }
 
 /**
@@ -128,13 +130,17 @@ export class Decider {
     });
   }
 
-  decide({ objects, acceptedSpecs, policy, nowMs }: DecisionInputs): ClusterDecision {
+  decide({ objects, acceptedSpecs, policy, nowMs, leads = true }: DecisionInputs): ClusterDecision {
     const last = this.#last;
     this.#last = { objects, acceptedSpecs, policy };
     const changed = changedKeys(objects, last.objects);
     const outcomes = this.#resolve(this.#take(changed, last));
     const overrides = [...this.#ofOverrides.values()];
-    const decided = this.#overrides.decide(overrides, acceptedSpecs, this.#overrideFacts(nowMs));
+    const followed = leads ? undefined : this.#options.controllerName;
+    const decided = this.#overrides.decide(overrides, acceptedSpecs, {
+      ...this.#overrideFacts(nowMs),
+      followed,
+    });
     for (const uid of changed) if (!objects.has(uid) && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
     for (const [uid, outcome] of decided.outcomes) outcomes.set(uid, outcome);
     this.#outcomes = this.#outcomes.with(outcomes);

@@ -99,6 +99,27 @@ describe('overrides', () => {
     expect(snapshotFor(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
   });
 
+  it('end where another process leads as soon as it reports that, although the clock is behind', () => {
+    const ended = (controllerName: string, observedGeneration = 1): ConfigObject => {
+      const condition = { type: 'Accepted', status: 'False', reason: 'Expired', message: '' } as const;
+      const conditions = [{ ...condition, observedGeneration, lastTransitionTime: '' }];
+      return override('sale', { status: { controllerName, observedGeneration, conditions } });
+    };
+    const next = override('next', { createdMs: createdMs + 1 });
+    const has = (sale: ConfigObject, leads: boolean) =>
+      names(
+        decider({ controllerName: 'weir/leader' }).decide({
+          objects: new Map([shop, sale, next].map((object) => [object.uid, object])),
+          ...{ acceptedSpecs: new Map(), policy: noPolicy, nowMs: createdMs, leads },
+        }),
+      ).at(-1);
+    const [stays, takesOver] = ['override/default/sale', 'override/default/next'];
+    expect(has(ended('weir/leader'), false)).toBe(takesOver);
+    expect(has(ended('weir/leader'), true)).toBe(stays);
+    expect(has(ended('weir/leader', 2), false)).toBe(stays);
+    expect(has(ended('weir/other'), false)).toBe(stays);
+  });
+
   it('end after their time and not at it before, counted from the creation of the object', () => {
     const objects = [shop, override('sale')];
     const endMs = createdMs + 2 * hourMs;

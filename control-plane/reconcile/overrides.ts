@@ -15,7 +15,7 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
-import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
+import { byAge, type ConfigObject, findCondition, objectKey } from '../model/config-object.ts';
 import {
   domainKey,
   type LastAcceptedSpec,
@@ -62,6 +62,8 @@ interface FleetDomain {
 
 export interface OverrideFacts extends ReadingFacts {
   nowMs: number;
+  /** The control plane whose leader also ends overrides, by its statuses. Undefined if only `nowMs` ends them. */
+  followed?: string | undefined;
   /** The value of OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
   /** Returns the reason why the object's namespace may not set overrides in the domain. Undefined if it may. */
@@ -277,7 +279,7 @@ function rejectionOf(
   }
   const { fleet, domain, key, text } = reading;
   const endsMs = endOf(reading, facts).endsMs;
-  if (endsMs !== undefined && endsMs <= facts.nowMs)
+  if (endsMs !== undefined && (endsMs <= facts.nowMs || isReportedEnded(object, facts)))
     return { reason: 'Expired', problem: `it ended at ${endTimeText(endsMs)}` };
   const rejection = facts.rejection(object, { fleet, domain });
   if (rejection !== undefined) return rejection;
@@ -288,6 +290,20 @@ function rejectionOf(
     reason: 'Conflicted',
     problem: `${what} has an older override: ${objectKey(holder)}`,
   };
+}
+
+/**
+ * Returns whether the leader has reported the end of this generation. If the clock of this process is behind, its limiters would otherwise
+ * get the override again, and not the one that has its place.
+ */
+function isReportedEnded({ generation, status }: ConfigObject, { followed }: OverrideFacts): boolean {
+  const accepted = findCondition(status, 'Accepted');
+  return (
+    followed !== undefined &&
+    status?.controllerName === followed &&
+    accepted?.observedGeneration === generation &&
+    isEndReason(accepted.reason)
+  );
 }
 
 /** Returns the end of an override, or of a grant according to the rules, and notes for its owner. */
