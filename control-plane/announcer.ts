@@ -2,8 +2,8 @@
 import { type ThrottledLine, throttledLine } from '../process/log/log-throttle.ts';
 import type { Clock } from '../process/time/clock.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
+import type { RemovedObject } from './model/decision.ts';
 import { isEndReason, reasonRow, reasons } from './model/reasons.ts';
-import type { RemovedObject } from './reconcile/removals.ts';
 import { type LimiterCounts, transitions } from './reconcile/status-board.ts';
 import type { OwnershipEvent } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';

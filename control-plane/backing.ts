@@ -1,9 +1,8 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import type { FleetStore } from './fleets/fleet-store.ts';
-import type { ApiObject, Reading } from './kubernetes/reflector.ts';
-import type { ConfigObject } from './model/config-object.ts';
-import type { FleetObject } from './model/fleet-object.ts';
+import type { ApiObject, Reading } from './kubernetes/watch-protocol.ts';
+import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StatusWriter } from './replicas/status-pump.ts';
@@ -76,13 +75,3 @@ export interface OpenBackingOptions extends Telemetry {
 
 /** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */
 export type OpenBacking = (options: OpenBackingOptions) => Backing;
-
-/** Loads only the code for this kind of source, because the Kubernetes library alone takes 80 MB. */
-export async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
-  if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
-  const { DirectoryBacking } = await import('./directory-backing.ts');
-  return (options) => {
-    const { manifestsDirectory: folder, className } = options.settings;
-    return new DirectoryBacking({ ...options, folder, className });
-  };
-}

@@ -9,8 +9,8 @@ import { configSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ClusterBacking } from './cluster-backing.ts';
 import type { ApiRequest } from './kubernetes/api.ts';
-import type { ApiObject } from './kubernetes/reflector.ts';
-import type { FleetStatus } from './model/fleet-object.ts';
+import type { ApiObject } from './kubernetes/watch-protocol.ts';
+import type { FleetStatus } from './model/config-object.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import { unknownWorld } from './world.ts';
 

@@ -1,8 +1,7 @@
 import { packageVersion } from '../process/files/package-file.ts';
 import { overrideKind } from '../rules/language/kinds.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
-import { accessProblem } from './fleets/fleet-access.ts';
-import { readFleet } from './fleets/fleet-readings.ts';
+import { accessProblem, readFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
 import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
@@ -11,16 +10,15 @@ import { reviewToken } from './kubernetes/token-review.ts';
 import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
-import { AcceptedSpecStore } from './replicas/accepted-specs.ts';
 import { type Codec, gzipCodec } from './replicas/config-maps.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
 import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
+import { AcceptedSpecStore, RemovedObjectStore } from './replicas/stored-state.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { lines } from './telemetry/log-lines.ts';
-import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 import type { StoredState } from './world.ts';
 
 export interface ClusterBackingOptions extends OpenBackingOptions {

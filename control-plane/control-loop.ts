@@ -264,7 +264,7 @@ export class ControlLoop {
   #sent(): void {
     const { metrics, clock } = this.#options;
     if (this.#unsentChangeMs === undefined) return;
-    metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
+    metrics.all.changeToPush.observe((clock.monotonicMs() - this.#unsentChangeMs) / 1000);
     this.#unsentChangeMs = undefined;
   }
 
@@ -277,7 +277,7 @@ export class ControlLoop {
   #reportDrops({ removals: before }: Round): void {
     const dropped = (this.#round.removals?.dropped ?? 0) - (before?.dropped ?? 0);
     if (dropped === 0 || !this.backing.leads) return;
-    this.#options.metrics.webhookDropped('queue full', dropped);
+    this.#options.metrics.all.webhookDropped.inc({ reason: 'queue full' }, dropped);
     for (let i = 0; i < dropped; i++) this.#drops.note(undefined);
   }
 

@@ -10,9 +10,10 @@ import { processLines, reportNotRun } from '../process/log/process-lines.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
-import { loadBacking } from './backing.ts';
+import type { OpenBacking } from './backing.ts';
 import { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import { lines } from './telemetry/log-lines.ts';
 
 export interface ControlPlaneHost {
@@ -64,6 +65,16 @@ async function run(
     lines.startFailed(parts.log, { error });
     return 1;
   }
+}
+
+/** Loads only the code for this kind of source, because the Kubernetes library alone takes 80 MB. */
+async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
+  if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
+  const { DirectoryBacking } = await import('./directory-backing.ts');
+  return (options) => {
+    const { manifestsDirectory: folder, className } = options.settings;
+    return new DirectoryBacking({ ...options, folder, className });
+  };
 }
 
 if (import.meta.main) reportNotRun('control-plane/main.ts', 'control-plane');

@@ -2,9 +2,9 @@
 import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
+import { openSecretApi } from './http/secret-api.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
-import { openSecretApi } from './webhooks/secret-api.ts';
 import type { SecretPlace } from './webhooks/signing-keys.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 

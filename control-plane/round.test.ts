@@ -4,11 +4,10 @@ import { configObject, configSpec, invalidSpec } from '../test/support/config-ob
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
-import { ApiError } from './kubernetes/api-error.ts';
-import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
+import { ApiError } from './kubernetes/api.ts';
+import type { ConfigObject, ConfigStatus, FollowedFleet } from './model/config-object.ts';
 import type { LastAcceptedSpec } from './model/decision.ts';
 import { unrestrictedOwners } from './model/domain-owners.ts';
-import type { FollowedFleet } from './model/fleet-object.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions, type RoundState } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';

@@ -11,16 +11,21 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from './model/decision.ts';
-import type { PublishedSchemas } from './model/newer-fields.ts';
-import { noNewerFields } from './model/newer-fields.ts';
+import {
+  type ClusterDecision,
+  type LastAcceptedSpec,
+  noNewerFields,
+  type ObjectOutcome,
+  type PublishedSchemas,
+  type RemovedObject,
+} from './model/decision.ts';
 import { changedKeys } from './model/versioned-map.ts';
 import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
 import { type Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
-import { Removals, type RemovalsOptions, type RemovedObject } from './reconcile/removals.ts';
+import { Removals, type RemovalsOptions } from './reconcile/removals.ts';
 import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import {
   type BoardChanges,

@@ -1,11 +1,9 @@
-import type { ConfigObject } from './model/config-object.ts';
-import type { ClusterDecision, LastAcceptedSpec, StoredSpec } from './model/decision.ts';
-import type { FleetExpectation, FollowedFleet } from './model/fleet-object.ts';
+import type { ConfigObject, FleetExpectation, FollowedFleet } from './model/config-object.ts';
+import type { ClusterDecision, LastAcceptedSpec, RemovedObject, StoredSpec } from './model/decision.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
 import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import type { Policy } from './reconcile/decide.ts';
-import type { RemovedObject } from './reconcile/removals.ts';
 
 /**
  * The information of a replica that it does not decide itself. It is immutable: news creates another world, which shares all unchanged

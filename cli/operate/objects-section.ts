@@ -1,5 +1,5 @@
 /** The cluster part of a status report: fleets, objects that are not ready and why, and overrides that have not ended. */
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';

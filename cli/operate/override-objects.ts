@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { KubernetesConfigError } from '../../control-plane/kubernetes/client-config.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { overrideWords } from '../../rules/describe.ts';

@@ -1,6 +1,6 @@
 /** Finds the limiter pods of a cluster and connects to them through the API server's port-forward. */
 import { type Duplex, duplexPair, PassThrough } from 'node:stream';
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural } from '../../rules/language/kinds.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';

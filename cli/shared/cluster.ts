@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { ApiError, unreadable } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError, unreadable } from '../../control-plane/kubernetes/api.ts';
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
 import { packageVersion } from '../../process/files/package-file.ts';

@@ -1,4 +1,4 @@
-import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
+import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/signing-keys.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { commandOf, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

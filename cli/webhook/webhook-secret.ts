@@ -1,6 +1,5 @@
 /** Reads the secrets of `weir webhook verify`, never from an argument, which others on the machine can read. */
-import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
-import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
+import { parseSigningSecrets, SecretError, secretPath } from '../../control-plane/webhooks/signing-keys.ts';
 import { fetchArgument, readArgumentFile, UsageError } from '../shared/flags.ts';
 
 export interface SecretFlags {

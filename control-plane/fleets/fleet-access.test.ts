@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetObject } from '../model/fleet-object.ts';
+import type { FleetObject } from '../model/config-object.ts';
 import type { FleetSpec, NamespaceSelector } from '../model/object-models.ts';
 import type { Labels } from '../source/label-selector.ts';
-import { type AccessReading, accessProblem, readAccess } from './fleet-access.ts';
+import { type AccessReading, accessProblem, readAccess } from './fleet-readings.ts';
 
 function fleet(spec: Partial<FleetSpec>, generation = 1): FleetObject {
   const whole = { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown', ...spec } as const;

@@ -1,8 +1,20 @@
-/** Reads RateLimitFleets and EndpointSlices of the Kubernetes API, and derives the expected limiters. */
+/**
+ * Reads RateLimitFleets and EndpointSlices of the Kubernetes API. Derives the expected limiters, and, from the labels of namespaces, which
+ * of them may use a fleet. Also finds mistakes in these access rules. Pure.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { ApiObject } from '../kubernetes/reflector.ts';
-import type { Endpoint, FleetExpectation, FleetObject } from '../model/fleet-object.ts';
-import { fleetSpecModel, fleetStatusModel } from '../model/object-models.ts';
+import type { ApiObject } from '../kubernetes/watch-protocol.ts';
+import type { Endpoint, FleetExpectation, FleetObject, FleetProblem } from '../model/config-object.ts';
+import { type FleetAccess, fleetDomainOwners } from '../model/domain-owners.ts';
+import {
+  fleetSpecModel,
+  fleetStatusModel,
+  type NamespaceSelector,
+  selectorValuesProblem,
+} from '../model/object-models.ts';
+import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
 /** The API server validates specs against its schema. A schema of another version may have more fields. */
 export function readFleet({
@@ -83,4 +95,121 @@ export function expectationOf(
     graceMs: spec.disconnectedGraceSeconds * 1_000,
     ignoresDisconnected: spec.onDisconnected === 'Ignore',
   };
+}
+
+/** The cluster's namespaces, as far as they are known. */
+export interface KnownNamespaces {
+  /** Labels by the name of the namespace. Undefined while they are unknown. */
+  labels: ReadonlyMap<string, Labels> | undefined;
+  /** The reason why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
+  outage: string | undefined;
+}
+
+type Fault = Omit<FleetProblem, 'meanwhile'>;
+
+const staysKnown = 'the previous value stays in use';
+const staysServed = 'limiters keep their rules and get no new ones';
+
+/** The result for one RateLimitFleet. */
+export interface AccessReading {
+  access: FleetAccess | { unknown: string };
+  problem: FleetProblem | undefined;
+  /** The facts from which the result was computed. */
+  facts: Facts;
+}
+
+interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
+  /** Namespaces that the labels select. Undefined if there is no selector, or if the namespaces are unknown. */
+  names: readonly string[] | undefined;
+  outage: string | undefined;
+}
+
+export function selectsNamespaces({ spec }: FleetObject): boolean {
+  return spec.allowedNamespaces?.from === 'Selector';
+}
+
+/**
+ * Reads the access rules of a fleet. If they cannot be read, or depend on unknown facts, `before` stays in force for the same fleet.
+ * Returns the same value as long as nothing has changed.
+ */
+export function readAccess(
+  fleet: FleetObject,
+  namespaces: KnownNamespaces,
+  before: AccessReading | undefined,
+): AccessReading {
+  const { uid, generation, spec } = fleet;
+  const selector = selectsNamespaces(fleet) ? spec.allowedNamespaces?.selector : undefined;
+  const selecting = selector && selectorText(selector);
+  const parsed = parseLabelSelector(selecting ?? '');
+  const names = selector && 'selects' in parsed ? chosen(namespaces, parsed.selects) : undefined;
+  const outage = selector && namespaces.outage;
+  const facts = { uid, generation, names, outage };
+  if (isDeepStrictEqual(before?.facts, facts)) return before!;
+  const invalid = (message: string) =>
+    staying({ reason: 'Invalid', message: `spec.${message}` }, facts, before);
+  const unfit = (selector?.matchExpressions ?? []).findIndex(hasUnfitValues);
+  if (unfit >= 0)
+    return invalid(`allowedNamespaces.selector.matchExpressions[${unfit}]: ${selectorValuesProblem}`);
+  if ('problem' in parsed) return invalid(`allowedNamespaces.selector: ${parsed.problem}`);
+  const domains = fleetDomainOwners(spec.domains ?? []);
+  if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
+  const reported = outage === undefined ? undefined : namespacesUnknown(outage);
+  if (selector !== undefined && names === undefined) return staying(reported, facts, before);
+  const admitted = names && new Set(names);
+  const access: FleetAccess = {
+    admits: (namespace) => admitted?.has(namespace) ?? true,
+    admitted: `allowedNamespaces of its RateLimitFleet allows namespaces with the labels ${selecting}`,
+    domains: domains.owners,
+  };
+  return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
+}
+
+/** Returns the problems of the object itself, independent of namespaces. */
+export function accessProblem(fleet: FleetObject): string | undefined {
+  return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
+}
+
+function chosen({ labels }: KnownNamespaces, selects: LabelSelector): string[] | undefined {
+  return labels && [...labels].flatMap(([name, its]) => (selects(its) ? name : [])).sort();
+}
+
+function namespacesUnknown(outage: string): Fault {
+  const message = `spec.allowedNamespaces: the control plane cannot watch labels of namespaces: ${outage}`;
+  return { reason: 'NamespacesUnknown', message };
+}
+
+/** If there is no fault, namespaces will be read soon. */
+function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
+  const why = fault?.message ?? 'the control plane has not read the labels of namespaces yet';
+  const isUnknown = before === undefined || 'unknown' in before.access;
+  const meanwhile = isUnknown ? staysServed : staysKnown;
+  return {
+    access: isUnknown ? { unknown: why } : before.access,
+    problem: fault && { ...fault, meanwhile },
+    facts,
+  };
+}
+
+/** Returns whether Kubernetes would reject the expression. `In` without values would select the empty value. */
+function hasUnfitValues({
+  operator,
+  values = [],
+}: NonNullable<NamespaceSelector['matchExpressions']>[number]): boolean {
+  return (operator === 'In' || operator === 'NotIn') === (values.length === 0);
+}
+
+/** Returns a selector in the form of `kubectl get -l`. */
+function selectorText({ matchLabels = {}, matchExpressions = [] }: NamespaceSelector): string {
+  const pairs = Object.entries(matchLabels).map(([key, value]) => `${keyText(key)}=${value}`);
+  const others = matchExpressions.map(({ key, operator, values = [] }) => {
+    if (operator === 'Exists') return keyText(key);
+    if (operator === 'DoesNotExist') return `!${keyText(key)}`;
+    return `${keyText(key)} ${operator === 'In' ? 'in' : 'notin'} (${values.join(',')})`;
+  });
+  return [...pairs, ...others].join(',');
+}
+
+/** A key that contains an operator of the selector language is invalid, instead of being another selector. */
+function keyText(key: string): string {
+  return key.replace(/[\s=!(),<>]/g, '?');
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
-import type { FleetObject } from '../model/fleet-object.ts';
+import type { FleetObject } from '../model/config-object.ts';
 import { type ConnectedLimiter, type FleetLimiters, FleetRollout } from '../reconcile/fleet-rollout.ts';
 import { type FleetFacts, fleetStatus } from './fleet-status.ts';
 

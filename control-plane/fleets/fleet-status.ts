@@ -1,7 +1,7 @@
 /** The status of a RateLimitFleet: counts, including those that no object contains, and the limiters that reject rules. */
 import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
-import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/fleet-object.ts';
+import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/config-object.ts';
 import { newCondition } from '../model/reasons.ts';
 import { progress, shortened, timeText } from '../reconcile/conditions.ts';
 import type { FirstSnapshot, FleetRollout, VersionLedger } from '../reconcile/fleet-rollout.ts';

@@ -6,11 +6,9 @@
 import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isTransient, isWatchRejected } from '../kubernetes/api-error.ts';
-import { resourcePath } from '../kubernetes/reflector.ts';
+import { ApiError, hasStatus, isTransient, isWatchRejected, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
-import type { FleetAccesses } from '../model/domain-owners.ts';
+import { resourcePath } from '../kubernetes/watch-protocol.ts';
 import type {
   Endpoint,
   FleetExpectation,
@@ -18,15 +16,23 @@ import type {
   FleetProblem,
   FleetStatus,
   FollowedFleet,
-} from '../model/fleet-object.ts';
+} from '../model/config-object.ts';
+import type { FleetAccesses } from '../model/domain-owners.ts';
 import { type StatusWrite, WriteLedger } from '../model/write-ledger.ts';
 import { Pump } from '../replicas/pump.ts';
 import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type AccessReading, readAccess, selectsNamespaces } from './fleet-access.ts';
-import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
+import {
+  type AccessReading,
+  expectationOf,
+  joinedEndpoints,
+  readAccess,
+  readFleet,
+  readSlice,
+  selectsNamespaces,
+} from './fleet-readings.ts';
 import { sameFleetStatus } from './fleet-status.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
@@ -394,7 +400,7 @@ export class FleetStore {
       await client.request({ method: 'POST', path: this.#path, timeoutMs: 10_000, body });
       lines.fleetCreated(log, { fleet: name, service });
     } catch (error) {
-      if (!(error instanceof ApiError && error.status === 409)) throw error;
+      if (!hasStatus(error, 409)) throw error;
     }
   }
 }

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { type ApiAnswer, aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
-import type { FleetStatus } from '../model/fleet-object.ts';
+import type { FleetStatus } from '../model/config-object.ts';
 import { VersionLedger } from '../reconcile/fleet-rollout.ts';
 import { LimiterView } from '../reconcile/limiter-view.ts';
 import { fleetStatuses } from './fleet-status.ts';

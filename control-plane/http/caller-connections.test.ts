@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { CallerConnections } from './caller-connections.ts';
+import { CallerConnections } from './ports.ts';
 
 it('counts and logs what is cut, by reason, with the port and the peer', async () => {
   const telemetry = recordedTelemetry();

@@ -6,7 +6,7 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import { unrestrictedOwners } from '../model/domain-owners.ts';
 import { noPolicy } from '../reconcile/decide.ts';
-import { overrideRoutes } from './override-routes.ts';
+import { overrideRoutes } from './status-routes.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);
 const nowMs = createdMs + 600_000;

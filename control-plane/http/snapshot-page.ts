@@ -5,7 +5,8 @@
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
 import type { Capabilities } from '../../rules/language/capabilities.ts';
-import { type ConfigStatus, findCondition, objectKey } from '../model/config-object.ts';
+import { defaultFleet } from '../../rules/language/kinds.ts';
+import { type ConfigStatus, findCondition, objectKey, textIn } from '../model/config-object.ts';
 import {
   acceptedRow,
   type ClusterDecision,
@@ -165,9 +166,6 @@ interface Fleet {
   limiters: { replica: string; limiter: LimiterReport }[];
 }
 
-/** The default fleet of manifests. */
-const defaultFleet = 'default';
-
 /** Returns fleets by name; `wanted` selects one. An object of which nothing is served is listed in the fleet that it names. */
 export function fleetPages(view: ControlPlaneView, wanted?: string): readonly FleetPage[] {
   const decision = view.decision();
@@ -186,18 +184,13 @@ function gatherFleets(decision: ClusterDecision | undefined, view: ControlPlaneV
   };
   for (const name of decision?.fleets.keys() ?? []) fleetOf(name);
   for (const outcome of decision?.outcomes.values() ?? []) {
-    fleetOf(outcome.served?.fleet ?? askedFleet(outcome.object.spec)).outcomes.push(outcome);
+    const name = outcome.served?.fleet ?? textIn(outcome.object.spec, 'fleet');
+    fleetOf(name || defaultFleet).outcomes.push(outcome);
   }
   for (const { replica, limiters } of view.reports()) {
     for (const limiter of limiters) fleetOf(limiter.fleet).limiters.push({ replica, limiter });
   }
   return [...fleets.values()];
-}
-
-/** Reads the fleet of an unchecked `spec`. Values that cannot be read count as not set. */
-function askedFleet(spec: unknown): string {
-  const asked = (spec as { fleet?: unknown } | null | undefined)?.fleet;
-  return typeof asked === 'string' && asked !== '' ? asked : defaultFleet;
 }
 
 function fleetPage(fleet: Fleet, decision: ClusterDecision | undefined, view: ControlPlaneView): FleetPage {

@@ -9,7 +9,7 @@ import {
   unreachable,
   unreadable,
   watchError,
-} from './api-error.ts';
+} from './api.ts';
 
 const answered = (status: number): ApiError => rejection({ status, body: '', request: 'PATCH /x' });
 const failed = (code: string): ApiError =>

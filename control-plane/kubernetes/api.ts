@@ -1,5 +1,8 @@
-/** The interface to the Kubernetes API. `KubernetesClient` implements it over HTTP; simulations implement it in memory. */
-import type { ApiError } from './api-error.ts';
+/**
+ * The interface to the Kubernetes API, and the failures of requests. `KubernetesClient` implements it over HTTP; simulations implement
+ * it in memory.
+ */
+import { systemErrorReason } from '../../process/log/error-text.ts';
 
 export interface ApiRequest {
   /** The method. Defaults to GET. */
@@ -65,4 +68,137 @@ export class DeniedAccess {
     this.#denial = denial;
     if (denial !== undefined) this.#client.denied?.(denial, true);
   }
+}
+
+export interface ApiErrorOptions {
+  status: number;
+  reason: string;
+  message: string;
+  retryAfterMs?: number | undefined;
+  cause?: unknown;
+}
+
+/** The failure of a request, with or without an answer from the server. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** The HTTP status, also for an ERROR event in a watch; 0 if there was no answer. */
+  readonly status: number;
+  /**
+   * The server's reason: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, `Expired`. Empty if it gave none. Without an
+   * answer, a reason of this client: `Unreachable`, `Timeout`, `Aborted` (by the caller's signal), `Credentials`, `Unreadable`.
+   */
+  readonly reason: string;
+  /** The time that the server asks to wait before the next attempt. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor({ status, reason, message, retryAfterMs, cause }: ApiErrorOptions) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.status = status;
+    this.reason = reason;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Statuses below 500 after which the same request may succeed. See `isTransient`. */
+const transientStatuses: ReadonlySet<number> = new Set([401, 408, 425, 429]);
+
+/**
+ * Returns whether the same request may succeed later without a correction. Writers of statuses, events and fleets repeat such a
+ * request soon. They postpone or drop all others. docs/control-plane.md has the table.
+ *
+ * A missing answer is transient, regardless of the network's error: servers restart, and names and certificates are replaced. So
+ * are the server's own errors (5xx), its requests to wait (408, 425, 429), and 401: tokens are replaced, and a server that has
+ * just started knows no users. 403 is not transient, because a person must grant the right. A request that its caller aborted is
+ * not, either.
+ */
+export function isTransient({ status, reason }: ApiError): boolean {
+  if (status === 0) return reason !== 'Aborted';
+  return status >= 500 || transientStatuses.has(status);
+}
+
+/**
+ * Returns whether the server does not accept the client's identity (401), or denies the right (403). A server that has just
+ * started does both.
+ */
+export function isDenied({ status }: Pick<ApiError, 'status'>): boolean {
+  return status === 401 || status === 403;
+}
+
+/** Returns whether the server denied a list or watch (401, 403), or does not know its kind (404). */
+export function isWatchRejected({ status }: Pick<ApiError, 'status'>): boolean {
+  return isDenied({ status }) || status === 404;
+}
+
+/** Returns whether the request failed with this HTTP status. */
+export function hasStatus(error: unknown, status: number): boolean {
+  return error instanceof ApiError && error.status === status;
+}
+
+/** Returns whether the server rejected the request (4xx): it is reachable then. */
+export function isRejection(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500;
+}
+
+/** Creates the error for a rejected request from the server's Status object. `body` may be anything, such as an error page of a proxy. */
+export function rejection(options: {
+  status: number;
+  body: string;
+  request: string;
+  retryAfter?: string | undefined;
+}): ApiError {
+  const { status, request } = options;
+  const { reason, message } = statusOf(options.body);
+  const seconds = Number(options.retryAfter ?? Number.NaN);
+  return new ApiError({
+    status,
+    reason,
+    message: `${request}: ${message === '' ? `HTTP status ${status}` : message}`,
+    retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined,
+  });
+}
+
+/** An ERROR event of a watch carries a Status object. */
+export function watchError(object: unknown, request: string): ApiError {
+  const { code, reason, message } = statusFields(object);
+  const text = message === '' ? `the watch ended with status ${code}` : message;
+  return new ApiError({ status: code, reason, message: `${request}: ${text}` });
+}
+
+/** Creates the error for a missing answer. `server`: the server that did not answer. */
+export function unreachable(server: string, cause: unknown): ApiError {
+  return new ApiError({
+    status: 0,
+    reason: 'Unreachable',
+    message: `${server}: ${systemErrorReason(cause)}`,
+    cause,
+  });
+}
+
+/** The answer does not have the requested form; a proxy may have sent it. */
+export function unreadable(message: string, cause?: unknown): ApiError {
+  return new ApiError({ status: 0, reason: 'Unreadable', message, cause });
+}
+
+function statusOf(body: string): { reason: string; message: string } {
+  try {
+    return statusFields(JSON.parse(body));
+  } catch {
+    return { reason: '', message: firstLine(body) };
+  }
+}
+
+function statusFields(value: unknown): { code: number; reason: string; message: string } {
+  const fields = typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  const { code, reason, message } = fields;
+  return {
+    code: typeof code === 'number' ? code : 500,
+    reason: typeof reason === 'string' ? reason : '',
+    message: typeof message === 'string' ? message : '',
+  };
+}
+
+/** Returns a single line of bounded length, so that no page fills the log. */
+function firstLine(body: string): string {
+  const line = body.trim().split('\n', 1)[0] ?? '';
+  return line.length > 200 ? `${line.slice(0, 200)}...` : line;
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo, Socket } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ApiError } from './api-error.ts';
+import { ApiError } from './api.ts';
 import { KubernetesClient } from './client.ts';
 
 let server: Server | undefined;

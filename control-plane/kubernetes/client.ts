@@ -15,8 +15,15 @@ import {
   systemErrorReason,
 } from '../../process/log/error-text.ts';
 import { systemTimers, type Timers } from '../../process/time/clock.ts';
-import type { ApiRequest, KubernetesApi, WatchStream } from './api.ts';
-import { ApiError, rejection, unreachable, unreadable } from './api-error.ts';
+import {
+  ApiError,
+  type ApiRequest,
+  type KubernetesApi,
+  rejection,
+  unreachable,
+  unreadable,
+  type WatchStream,
+} from './api.ts';
 
 export interface KubernetesClientOptions {
   config: KubeConfig;

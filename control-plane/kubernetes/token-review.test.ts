@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ApiRequest } from './api.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError, type ApiRequest } from './api.ts';
 import { reviewToken } from './token-review.ts';
 
 const question = { token: 'the-token', audience: 'weir' };

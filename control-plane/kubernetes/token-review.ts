@@ -1,7 +1,6 @@
 /** Asks the API server for the user of a token: TokenReview of authentication.k8s.io/v1. */
 
-import type { ApiRequest, KubernetesApi } from './api.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError, type ApiRequest, type KubernetesApi } from './api.ts';
 
 interface TokenReview {
   status?: {

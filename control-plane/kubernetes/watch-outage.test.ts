@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError } from './api-error.ts';
-import { WatchOutage } from './watch.ts';
+import { ApiError } from './api.ts';
+import { WatchOutage } from './watch-progress.ts';
 
 const failures = { away: 0, forbidden: 403, unknown: 401, missing: 404, broken: 503 };
 const patienceMs = 30_000;

@@ -11,7 +11,7 @@ import {
   readWatch,
   resourcePath,
   resourceText,
-} from './reflector.ts';
+} from './watch-protocol.ts';
 
 const metadata = { resourceVersion: '7' };
 

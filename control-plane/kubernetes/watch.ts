@@ -1,75 +1,22 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { type Denial, DeniedAccess, type KubernetesApi } from './api.ts';
-import { ApiError, isDenied, isWatchRejected, unreadable } from './api-error.ts';
+import { ApiError, type Denial, DeniedAccess, type KubernetesApi, unreadable } from './api.ts';
+import { WatchOutage, WatchProgress, type WatchProgressOptions } from './watch-progress.ts';
 import {
   type ApiObject,
   apiObjectKey,
+  type ListPage,
   type ProgressEvent,
   parseListPage,
   type Reading,
-  Reflector,
-  type ReflectorStep,
   readWatch,
   resourceName,
   resourcePath,
   resourceText,
   type WatchedResource,
-} from './reflector.ts';
+} from './watch-protocol.ts';
 
 /** Chosen: a watch that the server has left open for this time works, even if its kind does not change. A bookmark may take a minute. */
 const trustedMs = 5_000;
-/** Chosen: a server that has just started may briefly deny rights that it grants later. */
-const attemptsUntilSettled = 3;
-
-/**
- * Decides which consecutive failures to report. It reports an outage once, when it begins. It reports the outage again if it became a
- * rejection that waiting does not end (401, 403, 404), and that occurred several times in a row. An API server that has just started
- * knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. Pure.
- */
-export class WatchOutage {
-  readonly #deniedPatienceMs: number;
-  /** The time since which all failures were 401 or 403. */
-  #deniedSinceMs: number | undefined;
-  #reported: string | undefined;
-  #rejection: string | undefined;
-  #rejections = 0;
-
-  constructor(deniedPatienceMs: number) {
-    this.#deniedPatienceMs = deniedPatienceMs;
-  }
-
-  /** Returns whether the last failure was 401 or 403. */
-  get isDenied(): boolean {
-    return this.#deniedSinceMs !== undefined;
-  }
-
-  /** Returns whether `reason` is to be reported. */
-  failed(error: ApiError, reason: string, nowMs: number): boolean {
-    const wasDenied = isDenied(error);
-    this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
-    if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
-      return false;
-    const isRejection = isWatchRejected(error);
-    this.#rejections = isRejection && reason === this.#rejection ? this.#rejections + 1 : 1;
-    this.#rejection = isRejection ? reason : undefined;
-    const isFirst = this.#reported === undefined;
-    const isOther =
-      isRejection && reason !== this.#reported && (wasDenied || this.#rejections >= attemptsUntilSettled);
-    if (isFirst || isOther) this.#reported = reason;
-    return isFirst || isOther;
-  }
-
-  /** Returns whether there was an outage that was reported. */
-  recovered(): boolean {
-    const wasReported = this.#reported !== undefined;
-    this.#reported = undefined;
-    this.#rejection = undefined;
-    this.#rejections = 0;
-    this.#deniedSinceMs = undefined;
-    return wasReported;
-  }
-}
-
 export interface WatchListener {
   /** The first complete list has arrived. */
   listed(): void;
@@ -105,11 +52,7 @@ export interface ResourceWatchOptions<T> {
 }
 
 /** Chosen: bounds and waits. */
-export interface WatchLimits {
-  /** The number of objects in a page of the list. */
-  pageSize: number;
-  firstDelayMs: number;
-  maxDelayMs: number;
+export interface WatchLimits extends Omit<WatchProgressOptions, 'random'> {
   /**
    * The silence after which a watch is opened again, because its connection may be dead. If anything of the kind changes,
    * matching or not, the server sends a bookmark about once a minute.
@@ -131,14 +74,16 @@ export const defaultWatchLimits: Readonly<WatchLimits> = {
 };
 
 /**
- * The objects of one kind, kept up to date from `start` to `close`. It performs the reflector's steps: lists, watches, waits. It
+ * The objects of one kind, kept up to date from `start` to `close`. A new list replaces the objects when its last page has arrived. It
  * does not use the library's informer, which requests no bookmarks, stops at an error, lists in one piece, skips events that it
  * cannot parse, ends a quiet watch every 30 s, and opens a new connection for each watch.
  */
 export class ResourceWatch<T> {
   readonly #options: ResourceWatchOptions<T>;
   readonly #limits: WatchLimits;
-  readonly #reflector: Reflector<T>;
+  readonly #progress: WatchProgress;
+  /** Items by `namespace/name`. Empty before the first complete list. */
+  #items = new Map<string, T>();
   readonly #outage: WatchOutage;
   readonly #abort = new AbortController();
   #running: Promise<void> | undefined;
@@ -152,24 +97,17 @@ export class ResourceWatch<T> {
     this.#options = options;
     this.#limits = { ...defaultWatchLimits, ...options.limits };
     this.#outage = new WatchOutage(this.#limits.deniedPatienceMs);
-    const { client, read, listener, random } = options;
-    this.#denied = new DeniedAccess(client);
-    this.#reflector = new Reflector<T>({
-      ...this.#limits,
-      read,
-      random,
-      skipped: (key, reason) => listener.skipped(key, reason),
-    });
+    this.#denied = new DeniedAccess(options.client);
+    this.#progress = new WatchProgress({ ...this.#limits, random: options.random });
   }
 
-  /** Items by `namespace/name`. Empty before the first complete list. */
   get items(): ReadonlyMap<string, T> {
-    return this.#reflector.items;
+    return this.#items;
   }
 
   /** The version up to which `items` are complete. Undefined before the first list, and after a watch that must not be resumed. */
   get resourceVersion(): string | undefined {
-    return this.#reflector.resourceVersion;
+    return this.#progress.version;
   }
 
   get isListed(): boolean {
@@ -187,57 +125,63 @@ export class ResourceWatch<T> {
   }
 
   async #run(): Promise<void> {
-    let step = this.#reflector.start();
     while (!this.#abort.signal.aborted) {
-      const next = await this.#take(step);
-      if (next === undefined) return;
-      step = next;
+      const { version } = this.#progress;
+      const waitMs = await (version === undefined ? this.#list() : this.#watch(version));
+      if (waitMs > 0) await this.#wait(waitMs);
     }
   }
 
-  /** Resolves with undefined if the watch was closed meanwhile. */
-  #take(step: ReflectorStep): Promise<ReflectorStep | undefined> {
-    switch (step.do) {
-      case 'list':
-        return this.#list(step);
-      case 'watch':
-        return this.#watch(step.resourceVersion);
-      case 'wait':
-        return this.#wait(step.delayMs);
-    }
-  }
-
-  async #list(step: ReflectorStep & { do: 'list' }): Promise<ReflectorStep | undefined> {
-    const { client, resource, labelSelector, listener } = this.#options;
-    const path = resourcePath(resource);
-    const query = {
-      limit: step.limit,
-      continue: step.continueToken,
-      labelSelector: labelSelector || undefined,
-    };
+  /** Lists all objects. Returns the wait before the next request. */
+  async #list(): Promise<number> {
+    const { listener } = this.#options;
+    const listed = new Map<string, T>();
     try {
-      const answer = await client.request({ path, query, signal: this.#abort.signal });
-      const page = parseListPage(answer);
-      if (page === undefined) throw unreadable(`GET ${path}: the answer is not a list`);
-      if (this.#abort.signal.aborted) return undefined;
-      const before = this.items;
-      const { isComplete, step: next } = this.#reflector.pageListed(page);
-      if (isComplete) {
-        this.#showList(before);
-        if (this.#isListed) listener.changed();
-        else {
-          this.#isListed = true;
-          listener.listed();
-        }
+      for (let continueToken: string | undefined; continueToken !== ''; ) {
+        const page = await this.#page(continueToken);
+        if (this.#abort.signal.aborted) return 0;
+        for (const object of page.objects) this.#keep(object, listed);
+        continueToken = page.continueToken;
+        if (continueToken === '') this.#progress.listed(page.resourceVersion);
       }
-      return next;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (this.#abort.signal.aborted) return undefined;
+      if (this.#abort.signal.aborted) return 0;
       const isExpired = error.status === 410;
       if (!isExpired) this.#failed(error, 'list');
-      return this.#reflector.listFailed(error);
+      return this.#progress.listFailed(error);
     }
+    const before = this.#items;
+    this.#items = listed;
+    this.#showList(before);
+    const wasListed = this.#isListed;
+    this.#isListed = true;
+    if (wasListed) listener.changed();
+    else listener.listed();
+    return 0;
+  }
+
+  async #page(continueToken: string | undefined): Promise<ListPage> {
+    const { client, resource, labelSelector } = this.#options;
+    const path = resourcePath(resource);
+    const query = {
+      limit: this.#progress.pageSize,
+      continue: continueToken,
+      labelSelector: labelSelector || undefined,
+    };
+    const page = parseListPage(await client.request({ path, query, signal: this.#abort.signal }));
+    if (page === undefined) throw unreadable(`GET ${path}: the answer is not a list`);
+    return page;
+  }
+
+  /** Stores the readable part of an object. The last readable part of an unreadable object stays. */
+  #keep(object: ApiObject, items: Map<string, T>): void {
+    const { read, listener } = this.#options;
+    const key = apiObjectKey(object);
+    const reading = read(object);
+    const item = 'item' in reading ? reading.item : this.#items.get(key);
+    if (item !== undefined) items.set(key, item);
+    if ('unreadable' in reading) listener.skipped(key, reading.unreadable);
   }
 
   #showList(before: ReadonlyMap<string, T>): void {
@@ -247,18 +191,19 @@ export class ResourceWatch<T> {
     for (const [key, item] of items) itemShown(item, before.get(key));
   }
 
-  async #watch(resourceVersion: string): Promise<ReflectorStep | undefined> {
-    const startMs = this.#options.clock.monotonicMs();
+  /** Watches until the watch ends. Returns the wait before the next request. */
+  async #watch(resourceVersion: string): Promise<number> {
+    const { clock } = this.#options;
+    const startMs = clock.monotonicMs();
     const { error, hasOpened } = await this.#follow(resourceVersion);
-    if (this.#abort.signal.aborted) return undefined;
-    const lastedMs = this.#options.clock.monotonicMs() - startMs;
-    const next = this.#reflector.watchEnded({ error, lastedMs });
-    const isRepeated = this.#reflector.failures > 2;
+    if (this.#abort.signal.aborted) return 0;
+    const waitMs = this.#progress.watchEnded({ error, lastedMs: clock.monotonicMs() - startMs });
+    const isRepeated = this.#progress.failures > 2;
     if (error !== undefined && error.status !== 410 && (!hasOpened || isRepeated)) {
       this.#waitsForEvent = hasOpened;
       this.#failed(error, 'watch');
     }
-    return next;
+    return waitMs;
   }
 
   /** Follows a watch from the request to the end of the answer. */
@@ -301,28 +246,32 @@ export class ResourceWatch<T> {
   #receive(events: readonly ProgressEvent[]): void {
     let hasChanged = false;
     for (const event of events) {
-      if (event.type === 'BOOKMARK') this.#reflector.bookmarked(event.resourceVersion);
-      else {
-        const key = apiObjectKey(event.object);
-        const before = this.items.get(key);
-        this.#reflector.objectChanged(event.type, event.object);
-        hasChanged = (this.#options.itemShown?.(this.items.get(key), before) ?? true) || hasChanged;
+      if (event.type === 'BOOKMARK') {
+        this.#progress.received(event.resourceVersion);
+        continue;
       }
+      const { object } = event;
+      const key = apiObjectKey(object);
+      const before = this.#items.get(key);
+      this.#progress.received(object.metadata.resourceVersion);
+      if (event.type === 'DELETED') this.#items.delete(key);
+      else this.#keep(object, this.#items);
+      hasChanged = (this.#options.itemShown?.(this.#items.get(key), before) ?? true) || hasChanged;
     }
     if (this.#waitsForEvent) this.#recovered();
     if (hasChanged) this.#options.listener.changed();
   }
 
-  #wait(delayMs: number): Promise<ReflectorStep | undefined> {
+  #wait(delayMs: number): Promise<void> {
     const { signal } = this.#abort;
     return new Promise((resolve) => {
       const onAbort = () => {
         callOff();
-        resolve(undefined);
+        resolve();
       };
       const callOff = this.#options.timers.after(delayMs, () => {
         signal.removeEventListener('abort', onAbort);
-        resolve(this.#reflector.due());
+        resolve();
       });
       signal.addEventListener('abort', onAbort, { once: true });
     });

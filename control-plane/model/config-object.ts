@@ -1,4 +1,4 @@
-/** A RateLimitConfig or RateLimitOverride with its status, in the form that all parts use. */
+/** A RateLimitConfig or RateLimitOverride with its status, and a RateLimitFleet with its limiters, in the form that all parts use. */
 import type { z } from 'zod';
 import {
   kind as configKind,
@@ -6,7 +6,14 @@ import {
   overrideKind,
   overridePlural,
 } from '../../rules/language/kinds.ts';
-import type { conditionModel, overrideStatusModel, statusModel } from './object-models.ts';
+import type {
+  conditionModel,
+  FleetSpec,
+  fleetStatusModel,
+  overrideStatusModel,
+  statusModel,
+} from './object-models.ts';
+import type { Reason } from './reasons.ts';
 
 /** An object in the form of its source. Immutable: a change of the object creates a new value. */
 export interface ConfigObject {
@@ -61,6 +68,12 @@ export class UnreadSpec {
   }
 }
 
+/** Returns a text of an unchecked spec. Undefined if it has none. */
+export function textIn(spec: unknown, field: 'domain' | 'fleet'): string | undefined {
+  const value = (spec as Record<string, unknown> | null | undefined)?.[field];
+  return typeof value === 'string' ? value : undefined;
+}
+
 type Aged = Pick<ConfigObject, 'createdMs' | 'namespace' | 'name'>;
 
 /** Sorts older objects first: by creation, then namespace, then name. */
@@ -87,4 +100,57 @@ export function isOfOther(status: ConfigStatus | undefined, controllerName: stri
 
 export function findCondition(status: ConfigStatus | undefined, type: ConditionType): Condition | undefined {
   return status?.conditions.find((condition) => condition.type === type);
+}
+
+export type FleetStatus = z.infer<typeof fleetStatusModel>;
+
+/** A fleet object. It is immutable: a change of the object is a new value. */
+export interface FleetObject {
+  name: string;
+  uid: string;
+  generation: number;
+  /** The version of the whole object. Changes with each write. */
+  resourceVersion?: string | undefined;
+  spec: FleetSpec;
+  /** Undefined before the first status, and if the status cannot be read. */
+  status: FleetStatus | undefined;
+}
+
+export interface FleetProblem {
+  reason: Reason;
+  message: string;
+  /** The rules that apply meanwhile. */
+  meanwhile: string;
+}
+
+/** A RateLimitFleet, and the facts that determine its next status. */
+export interface FollowedFleet {
+  object: FleetObject;
+  /** The status that the object has once all pending writes are done. */
+  written: FleetStatus | undefined;
+  /** The problem with its access rules, or with its expected limiters. */
+  problem: FleetProblem | undefined;
+}
+
+/** An address behind a Service, or several addresses of one pod. */
+export interface Endpoint {
+  /** A key that never changes: the uid of the pod, or else the address. */
+  key: string;
+  /** The pod's name, or else its first address. */
+  name: string;
+  podUid: string | undefined;
+  addresses: readonly string[];
+  isReady: boolean;
+  isTerminating: boolean;
+}
+
+/** The limiters that should apply the rules of a fleet, in addition to the connected ones. */
+export interface FleetExpectation {
+  count: number | undefined;
+  /** Undefined if there is no Service, or if its endpoints are not known yet. */
+  endpoints: readonly Endpoint[] | undefined;
+  /** How long a disconnected limiter stays expected. */
+  graceMs: number;
+  /** Whether only connected limiters count. */
+  ignoresDisconnected: boolean;
 }

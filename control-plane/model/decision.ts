@@ -1,7 +1,6 @@
 import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { ConfigObject } from './config-object.ts';
 import type { FleetSnapshot } from './fleet-snapshot.ts';
-import type { NewerFields } from './newer-fields.ts';
 import type { Reason, RejectionReason } from './reasons.ts';
 
 /** The result for all objects: the rules for limiters, and the status of each object. */
@@ -96,6 +95,15 @@ export interface LastAcceptedSpec extends SpecGeneration {
 /** A spec with the name of its object. */
 export type StoredSpec = LastAcceptedSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
+/** A deleted object whose webhook was not delivered yet. */
+export interface RemovedObject
+  extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
+  /** The last resource that was served for it. Null: none, so that no limiter runs it. */
+  served: { fleet: string; domain: string; resource: string } | null;
+  /** The time when the deletion was found, in milliseconds since 1970. */
+  removedMs: number;
+}
+
 /** The last owners of a domain of a fleet. */
 export interface DomainRecord {
   /** The namespace or, with merging, all namespaces that have rules of the domain. Never empty. */
@@ -116,3 +124,30 @@ export function domainKey({ fleet, domain }: { fleet: string; domain: string }):
 export function heldDomains(records: DomainRecords = new Map()): number {
   return [...records.values()].filter(({ heldUntilMs }) => heldUntilMs !== undefined).length;
 }
+
+/** The part of an OpenAPI schema that determines the value of a field that was not written. */
+export interface FieldSchema {
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly items?: FieldSchema;
+}
+
+/** The schemas of `spec`, by kind. The value is replaced whenever a schema changes. */
+export type PublishedSchemas = ReadonlyMap<string, FieldSchema>;
+
+export interface UnknownField {
+  /** The path, such as `spec.descriptors[0].burstMode`. */
+  text: string;
+  /** Whether the known schema has the field. No newer schema is then needed to judge it. */
+  isPublished: boolean;
+}
+
+/** Fields of all objects that are newer than the CRD. */
+export interface NewerFields {
+  /** Fields that have their default, in the form `spec.descriptors[].burstMode`. They are left out. */
+  ignored: ReadonlySet<string>;
+  /** Fields that the schemas do not have: `RateLimitConfig spec.descriptors[].burstMode`. Newer schemas may give them a default. */
+  doubts: ReadonlySet<string>;
+}
+
+export const noNewerFields: NewerFields = { ignored: new Set(), doubts: new Set() };

@@ -1,5 +1,7 @@
 /** The rules of a fleet, and the known state of its limiters. */
 import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { plainText } from '../../process/log/error-text.ts';
 import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 
@@ -117,4 +119,39 @@ export interface ReplicaReport {
   /** The name of the replica, which is that of its pod. */
   replica: string;
   limiters: readonly LimiterReport[];
+}
+
+/** The maximum length of a reason, above that of all reasons of this version. */
+const longestReason = 300;
+
+const reason = z
+  .string()
+  .transform((text) => plainText(text, longestReason))
+  .optional();
+
+/** The rules that a limiter can never apply with its settings, as it reports them, and the reasons. */
+export const ruleSupportSchema = z
+  .object({
+    admission: reason,
+    groups: reason,
+    reservations: reason,
+    calendarMonths: z.boolean().default(false),
+  })
+  .transform(
+    ({ admission, groups, reservations, calendarMonths }): RuleSupport => ({
+      admission,
+      groups,
+      reservations,
+      calendarMonths,
+    }),
+  );
+
+/** Returns a limiter for each different report, among the limiters of the fleet that can never apply all rules. */
+export function limitedOf(reports: readonly ReplicaReport[], fleet: string): LimiterReport[] {
+  const found = new Map<string, LimiterReport>();
+  for (const { limiters } of reports)
+    for (const limiter of limiters)
+      if (limiter.fleet === fleet && limiter.ruleSupport !== undefined)
+        found.set(JSON.stringify(limiter.ruleSupport), limiter);
+  return [...found.values()];
 }

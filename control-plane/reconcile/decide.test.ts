@@ -4,9 +4,13 @@ import { decodeResource } from '../../rules/reader/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import type { ClusterDecision, LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import type {
+  ClusterDecision,
+  LastAcceptedSpec,
+  ObjectOutcome,
+  PublishedSchemas,
+} from '../model/decision.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
-import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { neededFor, snapshotFor } from '../model/served-rules.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 

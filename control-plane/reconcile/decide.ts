@@ -11,10 +11,10 @@ import {
   domainKey,
   type LastAcceptedSpec,
   type ObjectOutcome,
+  type PublishedSchemas,
 } from '../model/decision.ts';
 import type { FleetAccesses } from '../model/domain-owners.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
-import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import { isSameValue } from './accepted-specs.ts';
 import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf } from './candidates.ts';

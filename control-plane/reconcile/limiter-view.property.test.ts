@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { SeenLimiters } from '../../test/support/seen-limiters.ts';
-import type { Endpoint } from '../model/fleet-object.ts';
+import type { Endpoint } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { VersionLedger } from './fleet-rollout.ts';
 

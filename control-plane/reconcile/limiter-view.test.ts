@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import { SeenLimiters } from '../../test/support/seen-limiters.ts';
-import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
+import type { Endpoint, FleetExpectation } from '../model/config-object.ts';
 import {
   fleetSnapshot,
   type LimiterReport,

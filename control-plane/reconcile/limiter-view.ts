@@ -1,7 +1,7 @@
 /** Joins the reports of all replicas about their limiters with the expectations of fleets. */
 
 import { noCapabilities } from '../../rules/language/capabilities.ts';
-import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
+import type { Endpoint, FleetExpectation } from '../model/config-object.ts';
 import {
   type LimiterReport,
   limiterIdentity,

@@ -2,9 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import type { FieldSchema, LastAcceptedSpec, ObjectOutcome, PublishedSchemas } from '../model/decision.ts';
 import { type FleetAccess, unrestrictedOwners } from '../model/domain-owners.ts';
-import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
 import { noPolicy, type Policy } from './decide.ts';
 import { sortFields } from './newer-schema.ts';
 

@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
-import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
+import type { FieldSchema, NewerFields, UnknownField } from '../model/decision.ts';
 import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 

@@ -19,13 +19,13 @@ import { byAge, type ConfigObject, findCondition, objectKey } from '../model/con
 import {
   domainKey,
   type LastAcceptedSpec,
+  type NewerFields,
   type ObjectOutcome,
   type OverrideText,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
-import { neededForOverride } from '../model/needed-capabilities.ts';
-import type { NewerFields } from '../model/newer-fields.ts';
 import { isEndReason } from '../model/reasons.ts';
+import { neededForOverride } from '../model/served-rules.ts';
 import { endTimeText, shortened } from './conditions.ts';
 import { isInDoubt, newerFields } from './newer-schema.ts';
 import { type InForce, name, type Rejection, rejected } from './rejections.ts';

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
-import { Removals, type RemovedObject } from './removals.ts';
+import type { ClusterDecision, ObjectOutcome, RemovedObject } from '../model/decision.ts';
+import { Removals } from './removals.ts';
 
 const startMs = 1_000_000;
 const forgetAfterMs = 45_000;

@@ -3,16 +3,8 @@
  * leader's records of them, so that each replica can become the leader.
  */
 import type { ConfigObject } from '../model/config-object.ts';
-import type { ClusterDecision, ObjectOutcome } from '../model/decision.ts';
+import type { ClusterDecision, ObjectOutcome, RemovedObject } from '../model/decision.ts';
 import { changedKeys } from '../model/versioned-map.ts';
-
-export interface RemovedObject
-  extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
-  /** The last resource that was served for it. Null: none, so that no limiter runs it. */
-  served: { fleet: string; domain: string; resource: string } | null;
-  /** The time when the deletion was found, in milliseconds since 1970. */
-  removedMs: number;
-}
 
 interface PendingRemoval {
   readonly object: RemovedObject;

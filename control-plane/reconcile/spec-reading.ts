@@ -6,10 +6,15 @@ import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { encodeResource } from '../../rules/reader/resource.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf, objectKey, UnreadSpec } from '../model/config-object.ts';
-import type { LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
+import type {
+  LastAcceptedSpec,
+  PublishedSchemas,
+  ServedConfig,
+  SpecGeneration,
+  UnknownField,
+} from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
-import { neededCapabilities } from '../model/needed-capabilities.ts';
-import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
+import { neededCapabilities } from '../model/served-rules.ts';
 import { joinedWithin, shortened } from './conditions.ts';
 import {
   type FieldPath,

@@ -4,7 +4,7 @@ import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
-import { AcceptedSpecStore } from './accepted-specs.ts';
+import { AcceptedSpecStore } from './stored-state.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
@@ -34,18 +34,20 @@ const spec = (name: string, bytes: number) => ({
   spec: { domain: 'x'.repeat(bytes) },
 });
 
-it('a spec that fits into no ConfigMap is not stored, with a line in the log, and others are', async () => {
+it('a spec that does not fit into one ConfigMap is in several', async () => {
   const { time, telemetry, store, stored } = await setUp();
-  store.sync(new Map(Object.entries({ u1: spec('large', 1_000_000), u2: spec('small', 900_000) })));
+  const specs = new Map(Object.entries({ u1: spec('large', 1_000_000), u2: spec('small', 900_000) }));
+  store.sync(specs);
   await time.advance(5_000);
-  expect(stored().map((map) => (map as { data?: { uid?: string } }).data?.uid)).toEqual(['u2']);
-  expect([...store.stored.keys()]).toEqual(['u2']);
-  expect(telemetry.events).toEqual([
-    [
-      'The accepted spec of an object is too large to store: a restart would lose it',
-      { object: 'team/large', bytes: expect.any(Number), maxBytes: 1_000_000 },
-    ],
+  expect(stored().map(({ metadata }) => metadata.name)).toEqual([
+    'weir-kept-u1',
+    'weir-kept-u1.2',
+    'weir-kept-u2',
   ]);
+  expect([store.stored, telemetry.events]).toEqual([specs, []]);
+  store.sync(new Map());
+  await time.advance(5_000);
+  expect(stored()).toEqual([]);
 });
 
 it('a leader stores a spec again that somebody deleted', async () => {
@@ -59,28 +61,19 @@ it('a leader stores a spec again that somebody deleted', async () => {
   expect(stored().map(({ metadata }) => metadata.name)).toEqual(names);
 });
 
-const specsKey = 'specs.json.gz';
-const missing = `uid, namespace, name or ${specsKey} is missing`;
-it.each<[reason: string, data: Record<string, string | null>, specs: string | null | undefined]>([
-  [missing, { uid: null }, undefined],
-  [missing, { namespace: null }, undefined],
-  [missing, { name: null }, undefined],
-  [missing, {}, null],
-  ['its uid u2 does not fit its name', { uid: 'u2' }, undefined],
-  [`${specsKey} has no specs`, {}, '[]'],
-  ['JSON', {}, 'none'],
-])('a ConfigMap that is damaged (%s) is skipped, with a line in the log', async (reason, data, specs) => {
+it.each<[reason: string, data: Record<string, string | null>]>([
+  ['JSON', { 'specs.json': 'none' }],
+  ['namespace', { 'specs.json': '{"name":"limits","generation":1,"spec":{}}' }],
+  ['name', { 'specs.json': '{"namespace":"team","generation":1,"spec":{}}' }],
+  ['generation', { 'specs.json': '{"namespace":"team","name":"limits","spec":{}}' }],
+  ['specs.json is missing', { revision: null, part: null, 'specs.json': null }],
+])('a ConfigMap that is damaged (%s) is skipped, with a line in the log', async (reason, data) => {
   const { time, cluster, telemetry, store, stored } = await setUp();
   store.sync(new Map(Object.entries({ u1: spec('limits', 1) })));
   await time.advance(5_000);
   const [{ metadata }] = stored() as [ReturnType<typeof stored>[0]];
   const target = { kind: configMaps, namespace: 'weir-system', name: metadata.name, isStatus: false };
-  const text = typeof specs === 'string' ? Buffer.from(specs).toString('base64') : specs;
-  cluster.merge(
-    target,
-    { data, ...(text === undefined ? {} : { binaryData: { [specsKey]: text } }) },
-    'user',
-  );
+  cluster.merge(target, { data }, 'user');
   await time.advance(100);
   const skipped = telemetry.events.filter(([message]) => message === 'Cannot read a stored spec');
   expect(skipped).toEqual([

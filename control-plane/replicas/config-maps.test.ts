@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { newRevision, readPart } from './config-maps.ts';
+import { newRevision, positionOf } from './config-maps.ts';
 
 it('revisions of one moment differ by chance, and those of one chance by the time', () => {
   const at = (ms: number) => ({ nowMs: () => ms, monotonicMs: () => 0 });
@@ -13,14 +13,16 @@ it.each([
   ['1/1', 1, 1],
   ['12/99999', 12, 99_999],
 ])('the part %s is read', (text, part, parts) => {
-  const map = { data: { revision: 'r', part: text }, binaryData: {}, name: 'm' };
-  expect(readPart(map)).toEqual({ revision: 'r', part, parts, map });
+  expect(positionOf({ data: { revision: 'r', part: text }, binaryData: {}, name: 'm' })).toEqual([
+    part,
+    parts,
+  ]);
 });
 
 it.each([undefined, '', '1', '0/1', '1/0', '01/1', '-1/1', 'x1/1', '1/1x', '1/100000', '1 / 1'])(
   'a ConfigMap whose part is %j is none',
   (part) => {
     const data = part === undefined ? { revision: 'r' } : { revision: 'r', part };
-    expect(readPart({ data, binaryData: {}, name: 'm' })).toBeUndefined();
+    expect(positionOf({ data, binaryData: {}, name: 'm' })).toBeUndefined();
   },
 );

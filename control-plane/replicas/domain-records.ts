@@ -5,18 +5,14 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ClusterDecision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type Codec, completeParts, jsonOfParts, newRevision, readPart, splitJson } from './config-maps.ts';
-import { SharedValues } from './shared-values.ts';
+import { type SharedFormat, SharedValues, type SharedValuesParts } from './shared-values.ts';
 
-/** The name of the first ConfigMap. */
-const mapName = 'weir-domains';
-const jsonKey = 'domains.json';
+/** The key of the only value. */
+const recordsKey = '';
 /** Chosen: the first change is written at once, and all changes of the following second together. */
 const gatherMs = 50;
 const intervalMs = 1_000;
@@ -62,18 +58,20 @@ function sameRecords(a: DomainRecords, b: DomainRecords): boolean {
   return a.size === b.size && [...a].every(isSame);
 }
 
-export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesApi;
-  namespace: string;
+const format: SharedFormat<DomainRecords> = {
+  prefix: 'weir-domains',
+  file: 'domains.json',
+  write: (records) => JSON.stringify(Object.fromEntries(records)),
+  read: (json) => new Map(Object.entries(recordsModel.parse(json))),
+  isSame: sameRecords,
+};
+
+export interface DomainRecordOptions extends SharedValuesParts, Pick<Telemetry, 'log'> {
   /** How long a domain that became free is reserved. */
   releaseMs: number;
   /** Called before each write. */
   mayWrite(): boolean;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
-  codec: Codec;
-  /** See `SplitJson`. */
+  /** See `SharedValuesOptions`. */
   maxPartBytes?: number;
   /** Called when `records` has been replaced. */
   changed(): void;
@@ -94,23 +92,14 @@ export class DomainRecordStore {
   #callOff = (): void => {};
 
   constructor(options: DomainRecordOptions) {
-    const { log, codec } = options;
+    const { log } = options;
     this.#options = options;
     this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => this.#evaluate() });
     this.#values = new SharedValues({
       ...options,
       role: 'domains',
       intervalMs,
-      format: {
-        keyOf: () => mapName,
-        whole: (maps) => completeParts(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
-        decode: async (maps) => {
-          const parts = maps.flatMap((map) => readPart(map) ?? []);
-          return new Map(Object.entries(recordsModel.parse(await jsonOfParts(parts, jsonKey, codec))));
-        },
-        encode: (_, records) => this.#encode(records),
-        isSame: sameRecords,
-      },
+      format,
       read: () => this.#read(),
       lines: {
         unreachable: (reason) => lines.domainsUnreachable(log, { reason }),
@@ -153,10 +142,10 @@ export class DomainRecordStore {
   /** If the stored record is missing or damaged, the known record stays in force. */
   #read(): void {
     const before = this.#records;
-    const isMissing = this.#values.maps.length === 0;
+    const isMissing = this.#values.maps.size === 0;
     if (isMissing && this.#shown !== undefined && this.#shown.size > 0)
       lines.domainsMissing(this.#options.log);
-    this.#shown = this.#values.stored.get(mapName);
+    this.#shown = this.#values.stored.get(recordsKey);
     this.#records = this.#shown ?? before ?? new Map();
     if (before === undefined || !sameRecords(before, this.#records)) this.#options.changed();
     if (before === undefined) this.#pace.ask();
@@ -172,21 +161,13 @@ export class DomainRecordStore {
     const isSettled = holders === this.#settled;
     this.#wanted = isSettled ? before : nextRecords(before, this.#decision, { nowMs, releaseMs });
     // An empty record is not stored if there was none.
-    const isNothing = this.#wanted.size === 0 && this.#values.maps.length === 0;
-    this.#values.sync(isNothing ? undefined : new Map([[mapName, this.#wanted]]));
+    const isNothing = this.#wanted.size === 0 && this.#values.maps.size === 0;
+    this.#values.sync(isNothing ? undefined : new Map([[recordsKey, this.#wanted]]));
     if (isSettled) return;
     const ends = [...this.#wanted.values()].flatMap(({ heldUntilMs }) => heldUntilMs ?? []);
     this.#settled = ends.length === 0 ? holders : undefined;
     if (ends.length === 0) return;
     const firstMs = ends.reduce((a, b) => Math.min(a, b));
     this.#callOff = timers.after(Math.max(1, firstMs - nowMs), () => this.#pace.ask());
-  }
-
-  async #encode(records: DomainRecords) {
-    const { clock, random, maxPartBytes, codec } = this.#options;
-    const json = JSON.stringify(Object.fromEntries(records));
-    const revision = newRevision(clock, random);
-    const maps = await splitJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
-    return { maps, isWhole: true };
   }
 }

@@ -6,8 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isTransient } from '../kubernetes/api-error.ts';
+import { ApiError, hasStatus, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -240,7 +239,7 @@ export class EventRecorder {
       });
     } catch (error) {
       // The event was never written, because its repetition arrived while it waited, or it has expired since.
-      if (!(error instanceof ApiError && error.status === 404)) throw error;
+      if (!hasStatus(error, 404)) throw error;
       await this.#create(path, event, write.lastMs, series);
     }
   }

@@ -3,10 +3,8 @@
  * as signs of life.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isRejection } from '../kubernetes/api-error.ts';
-import type { Owner } from './config-maps.ts';
-import { managedLabels, replicaLeaseName, serverSideApply } from './replica-name.ts';
+import { hasStatus, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
+import { deleteObject, managedLabels, type Owner, replicaLeaseName, serverSideApply } from './own-objects.ts';
 
 export interface LeaseApiOptions {
   client: KubernetesApi;
@@ -50,7 +48,7 @@ export class LeaseApi {
     try {
       return leaseRecord(await this.#request<LeaseObject>({ path: this.#path(name) }));
     } catch (error) {
-      if (isStatus(error, 404)) return undefined;
+      if (hasStatus(error, 404)) return undefined;
       throw error;
     }
   }
@@ -67,7 +65,7 @@ export class LeaseApi {
       return leaseRecord(written);
     } catch (error) {
       // Not found: the object was deleted after it was read.
-      if (isStatus(error, 409) || (over !== undefined && isStatus(error, 404))) return undefined;
+      if (hasStatus(error, 409) || (over !== undefined && hasStatus(error, 404))) return undefined;
       throw error;
     }
   }
@@ -132,27 +130,6 @@ export function leaseRecord({ metadata, spec = {} }: LeaseObject): LeaseRecord {
 /** Returns RFC 3339 with six decimal digits, as Kubernetes' MicroTime requires. */
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z');
-}
-
-/** Succeeds if the object does not exist. With `resourceVersion`, it leaves an object that was written since. */
-export async function deleteObject(
-  client: KubernetesApi,
-  {
-    path,
-    timeoutMs,
-    resourceVersion,
-  }: { path: string; timeoutMs: number; resourceVersion?: string | undefined },
-): Promise<void> {
-  const body = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
-  try {
-    await client.request({ method: 'DELETE', path, timeoutMs, body });
-  } catch (error) {
-    if (!isStatus(error, 404) && !isStatus(error, 409)) throw error;
-  }
-}
-
-function isStatus(error: unknown, status: number): boolean {
-  return error instanceof ApiError && error.status === status;
 }
 
 /** The content of a coordination.k8s.io/v1 Lease, reduced to the fields that an election or a sign of life needs. */

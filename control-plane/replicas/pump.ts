@@ -7,44 +7,6 @@ export interface Failure {
   retryAfterMs?: number | undefined;
 }
 
-/** A queue of one entry, which is taken in its newest state. It is due from `ask` until `begin`, but not before `pauseUntil`. */
-export class PacedQueue<Entry> {
-  readonly #clock: Clock;
-  readonly #wanted: () => Entry | undefined;
-  #isDue = false;
-  #notBeforeMs = Number.NEGATIVE_INFINITY;
-
-  /** Nothing is due while `wanted` returns undefined. */
-  constructor(clock: Clock, wanted: () => Entry | undefined) {
-    this.#clock = clock;
-    this.#wanted = wanted;
-  }
-
-  /** The stored state may differ from the wanted state. */
-  ask(): void {
-    this.#isDue = true;
-  }
-
-  /** A write begins. Later calls of `ask` are for the next one. */
-  begin(): void {
-    this.#isDue = false;
-  }
-
-  /** Pauses until this time on the monotonic clock. */
-  pauseUntil(monotonicMs: number): void {
-    this.#notBeforeMs = monotonicMs;
-  }
-
-  next(): Entry | undefined {
-    return this.nextDueMs() === 0 ? this.#wanted() : undefined;
-  }
-
-  nextDueMs(): number | undefined {
-    if (!this.#isDue || this.#wanted() === undefined) return undefined;
-    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#clock.monotonicMs()));
-  }
-}
-
 export interface PumpOptions<Entry, Failed extends Failure> {
   /** The waiting entries, in their order and within their budget. */
   queue: {

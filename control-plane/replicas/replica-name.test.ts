@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { replicaName } from './replica-name.ts';
+import { replicaName } from './own-objects.ts';
 
 const random = (): number => 0.5;
 

@@ -5,7 +5,7 @@ import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { LeaseApi } from './leases.ts';
-import { managedLabels } from './replica-name.ts';
+import { managedLabels } from './own-objects.ts';
 import { ReplicaReports } from './replica-reports.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;

@@ -3,44 +3,22 @@
  * replicas.
  */
 import { z } from 'zod';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import { knownCapabilities } from '../../rules/language/capabilities.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
-import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
-import { ruleSupportSchema } from '../model/rule-support.ts';
+import { type LimiterReport, type ReplicaReport, ruleSupportSchema } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import {
-  type Codec,
-  type ConfigMap,
-  completeParts,
-  jsonOfParts,
-  newRevision,
-  type Owner,
-  partName,
-  readPart,
-  type SplitJson,
-  type StoredConfigMap,
-  selectorOf,
-  splitJson,
-} from './config-maps.ts';
+import { type StoredConfigMap, selectorOf } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './leases.ts';
-import { managedLabels, roleLabel } from './replica-name.ts';
-import { type SharedFormat, SharedValues } from './shared-values.ts';
+import { managedLabels, type Owner, roleLabel } from './own-objects.ts';
+import { type SharedFormat, SharedValues, type SharedValuesParts } from './shared-values.ts';
 
-export interface ReplicaReportsOptions extends Telemetry {
-  client: KubernetesApi;
-  namespace: string;
+export interface ReplicaReportsOptions extends SharedValuesParts, Telemetry {
   /** The replica whose report is passed to `publish`, and does not arrive through the API. */
   replica: string;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
-  codec: Codec;
   /** The minimum time between the starts of two writes. Defaults to 250. */
   intervalMs?: number;
-  /** See `encodeReport`. */
+  /** See `SharedValuesOptions`. */
   maxPartBytes?: number;
   /** The first complete lists have arrived and were read. */
   listed(): void;
@@ -69,9 +47,6 @@ export class ReplicaReports {
   readonly #reports: SharedValues<StoredReport>;
   readonly #signs = new ReplicaLiveness();
   #own: ReplicaReport;
-  /** A random text, so that two runs of a replica never count from the same number. */
-  readonly #run: string;
-  #count = 0;
   #owner: Owner | undefined;
   #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
@@ -84,7 +59,6 @@ export class ReplicaReports {
     this.#options = options;
     const { client, namespace, clock, timers, random, log, metrics, replica } = options;
     this.#own = { replica, limiters: [] };
-    this.#run = newRevision(clock, random);
     const reported = {
       unreachable: (reason: string) => lines.reportsUnreachable(log, { reason }),
       reachable: () => lines.reportsReachable(log),
@@ -115,7 +89,7 @@ export class ReplicaReports {
     this.#reports = new SharedValues<StoredReport>({
       ...options,
       role: 'limiters',
-      format: reportFormat(options),
+      format: reportFormat,
       intervalMs: options.intervalMs ?? 250,
       retry: { firstMs: 250, maxMs: 5_000 },
       owns: (key) => key === replica,
@@ -146,7 +120,6 @@ export class ReplicaReports {
   /** Publishes the report of this replica. It applies here at once, regardless of the replica's Lease object. */
   publish(report: ReplicaReport): void {
     this.#own = report;
-    this.#count += 1;
     this.#sync();
     this.#changed();
   }
@@ -174,21 +147,18 @@ export class ReplicaReports {
   }
 
   /** The Lease objects and reports that dead replicas left, for cleaning up. Empty while the watches are silent. */
-  remains(): { replica: string; leases: SeenLease[]; reports: StoredConfigMap[] }[] {
+  remains(): { replica: string; leases: SeenLease[]; reports: readonly StoredConfigMap[] }[] {
     if (this.#deafFor.size > 0) return [];
     const nowMs = this.#nowMs();
     const leases = [...this.#leases.items.values()].filter(({ isReplica }) => isReplica);
     const reports = this.#reports.maps;
-    const names = new Set([
-      ...leases.map(({ record }) => record.holder),
-      ...reports.map(({ data }) => data['replica'] ?? ''),
-    ]);
+    const names = new Set([...leases.map(({ record }) => record.holder), ...reports.keys()]);
     return [...names]
       .filter((replica) => replica !== this.#own.replica && !this.#signs.isAlive(replica, nowMs))
       .map((replica) => ({
         replica,
         leases: leases.filter(({ record }) => record.holder === replica),
-        reports: reports.filter(({ data }) => (data['replica'] ?? '') === replica),
+        reports: reports.get(replica) ?? [],
       }));
   }
 
@@ -204,10 +174,8 @@ export class ReplicaReports {
   }
 
   #sync(): void {
-    const { replica } = this.#options;
     if (this.#owner === undefined) return;
-    const revision = `${this.#run}-${this.#count}`;
-    this.#reports.sync(new Map([[replica, { report: this.#own, revision, owner: this.#owner }]]));
+    this.#reports.sync(new Map([[this.#own.replica, { report: this.#own, owner: this.#owner }]]));
   }
 
   #leasesChanged(): void {
@@ -277,35 +245,6 @@ function seenLease(object: LeaseObject): SeenLease {
   return { name, isReplica: labels[roleLabel] === 'replica', record: leaseRecord(object) };
 }
 
-/** Chosen, for each text from a limiter: the message of a rejection is for a condition, which people read. */
-const longestMessage = 1_024;
-const longestName = 253;
-
-const jsonKey = 'report.json';
-
-/** Returns the name of a replica's first ConfigMap. */
-export function reportName(replica: string, part = 1): string {
-  return partName(`weir-limiters-${replica}`, part);
-}
-
-/**
- * Shortens the texts of limiters to lengths that are acceptable for thousands of limiters. Merged reports are shortened in the same way
- * on every replica.
- */
-export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaReport {
-  return { replica, limiters: limiters.map(boundedLimiter) };
-}
-
-/** A report in the form that `splitJson` stores, so that no limiter is ever seen twice or not at all. */
-export function encodeReport(
-  report: ReplicaReport,
-  options: Pick<SplitJson, 'revision' | 'maxPartBytes' | 'codec'>,
-): Promise<ConfigMap[]> {
-  const { replica } = report;
-  const json = reportJson(report);
-  return splitJson({ ...options, name: reportName(replica), key: jsonKey, json, head: { replica } });
-}
-
 /** Limiters with equal rejections refer to one list. */
 function reportJson({ replica, limiters }: ReplicaReport): string {
   const refused = [
@@ -320,42 +259,10 @@ function reportJson({ replica, limiters }: ReplicaReport): string {
   return JSON.stringify({ replica, limiters: written, refused });
 }
 
-/** A report, and the ConfigMaps' owner. */
+/** A report, and its ConfigMaps' owner. */
 interface StoredReport {
   report: ReplicaReport;
-  /** See `SplitJson`. */
-  revision: string;
-  owner: Owner | undefined;
-}
-
-/** The format of reports by replica, living or not. Reports of 10,000 limiters are compared by their revision. */
-export function reportFormat({
-  codec,
-  maxPartBytes,
-}: Pick<SplitJson, 'codec' | 'maxPartBytes'>): SharedFormat<StoredReport> {
-  return {
-    keyOf: (map) => (readPart(map) === undefined ? undefined : map.data['replica']),
-    whole: (maps) => completeParts(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
-    keepsLast: true,
-    decode: async (maps) => {
-      const [{ data, owner }] = maps as [StoredConfigMap];
-      return { report: await decodeReport(maps, codec), revision: data['revision']!, owner };
-    },
-    encode: async (_, { report, revision, owner }) => {
-      const maps = await encodeReport(report, { revision, maxPartBytes, codec });
-      return { maps: maps.map((map) => ({ ...map, owner })), isWhole: true };
-    },
-    isSame: (a, b) => a.revision === b.revision && a.owner?.uid === b.owner?.uid,
-  };
-}
-
-/** Returns the report from all its ConfigMaps, in their order. Rejects if they are damaged. */
-export async function decodeReport(maps: readonly ConfigMap[], codec: Codec): Promise<ReplicaReport> {
-  const { replica } = maps[0]?.data ?? {};
-  if (replica === undefined) throw new Error('a report has no parts');
-  const parts = maps.flatMap((map) => readPart(map) ?? []);
-  const report = reportSchema.parse(await jsonOfParts(parts, jsonKey, codec));
-  return { replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
+  owner?: Owner;
 }
 
 const rejectedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
@@ -365,8 +272,7 @@ const limiterSchema = z.object({
   name: z.string(),
   fleet: z.string(),
   isWeir: z.boolean(),
-  /** Older replicas do not send it. */
-  countsCompatibly: z.boolean().default(true),
+  countsCompatibly: z.boolean(),
   /** A replica of a newer version may list other values. */
   capabilities: z.array(z.string()).transform(knownCapabilities),
   ruleSupport: ruleSupportSchema.optional(),
@@ -374,14 +280,11 @@ const limiterSchema = z.object({
   podUid: z.string().optional(),
   address: z.string().optional(),
   acceptedVersion: z.string().optional(),
-  /** Older replicas do not send it. */
   sentVersion: z.string().optional(),
   refusal: z
     .object({
       version: z.string(),
       message: z.string(),
-      /** A field that only older replicas send. */
-      resources: rejectedSchema.optional(),
       /** The number of a list in the report. Undefined if the whole snapshot is rejected. */
       refused: z.number().optional(),
     })
@@ -393,26 +296,26 @@ const reportSchema = z.object({
   refused: z.array(rejectedSchema).default([]),
 });
 
+/** The format of reports by replica, living or not. Every report that is published is another value, so they are not compared. */
+export const reportFormat: SharedFormat<StoredReport> = {
+  prefix: 'weir-limiters-',
+  file: 'report.json',
+  write: ({ report }) => reportJson(report),
+  read: (json, replica) => {
+    const { limiters, refused } = reportSchema.parse(json);
+    return { report: { replica, limiters: limiters.map((one) => limiterOf(one, refused)) } };
+  },
+  ownerOf: ({ owner }) => owner,
+  keepsLast: true,
+  isSame: (a, b) => a === b,
+};
+
 function limiterOf(
-  parsed: z.infer<typeof limiterSchema>,
+  { instance, acceptedVersion, refusal, ...rest }: z.infer<typeof limiterSchema>,
   lists: readonly z.infer<typeof rejectedSchema>[],
 ): LimiterReport {
-  const { instance, acceptedVersion, refusal: stored, ...rest } = parsed;
-  if (stored?.refused === undefined) return { ...rest, instance, acceptedVersion, refusal: stored };
-  const { refused, ...refusal } = stored;
-  return { ...rest, instance, acceptedVersion, refusal: { ...refusal, resources: lists[refused] } };
-}
-
-function boundedLimiter(limiter: LimiterReport): LimiterReport {
-  const { refusal, name } = limiter;
-  if (name.length <= longestName && (refusal?.message.length ?? 0) <= longestMessage) return limiter;
-  return {
-    ...limiter,
-    name: cut(name, longestName),
-    refusal: refusal && { ...refusal, message: cut(refusal.message, longestMessage) },
-  };
-}
-
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 3)}...`;
+  const report = { ...rest, instance, acceptedVersion };
+  if (refusal?.refused === undefined) return { ...report, refusal };
+  const { refused, ...rejected } = refusal;
+  return { ...report, refusal: { ...rejected, resources: lists[refused] } };
 }

@@ -5,8 +5,7 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isRejection } from '../kubernetes/api-error.ts';
+import { ApiError, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -14,8 +13,8 @@ import { lines } from '../telemetry/log-lines.ts';
 import { type Codec, ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
-import { replicaLeaseName } from './replica-name.ts';
-import { boundedReport, ReplicaReports } from './replica-reports.ts';
+import { replicaLeaseName } from './own-objects.ts';
+import { ReplicaReports } from './replica-reports.ts';
 
 /** Chosen: connections that are not known to be dead are replaced at most once in this time, plus up to half of it. */
 const rareMs = 60_000;
@@ -132,7 +131,7 @@ export class Replicas {
 
   /** Publishes the report of this replica's limiters. It calls `changed` at once. */
   publish(limiters: readonly LimiterReport[]): void {
-    this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
+    this.#reports.publish({ replica: this.#options.replica, limiters });
   }
 
   /** See `ReplicaLease.confirm`. */

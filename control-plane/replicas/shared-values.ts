@@ -5,60 +5,56 @@
  */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
-import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
+import { ApiError, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
+import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import {
+  type Codec,
   type ConfigMap,
   ConfigMapApi,
-  type FoundValue,
+  completeParts,
+  firstName,
+  jsonOfParts,
+  newRevision,
   type StoredConfigMap,
-  StoredValues,
   selectorOf,
+  splitJson,
 } from './config-maps.ts';
-import { PacedQueue, Pump } from './pump.ts';
-import { type ObjectRole, roleLabel } from './replica-name.ts';
+import { type ObjectRole, type Owner, roleLabel } from './own-objects.ts';
+import { Pump } from './pump.ts';
 
-/** The storage format of the values of a role. Each value is in one or several ConfigMaps. */
+/** The storage format of the values of a role: a JSON text for each value. */
 export interface SharedFormat<Value> {
-  /** Returns the key to which a ConfigMap belongs. Undefined: it is not ours. */
-  keyOf(map: ConfigMap): string | undefined;
-  /** Returns the ConfigMaps that make up a key's value. Undefined while some of them are missing. */
-  whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
-  /** Rejects if the value cannot be read. */
-  decode(maps: readonly StoredConfigMap[]): Promise<Value>;
+  /** The beginning of the names of all ConfigMaps. The key of the value follows, which has no dots. */
+  prefix: string;
+  /** The name of the text in a ConfigMap. */
+  file: string;
+  write(value: Value): string;
+  /** Throws if the JSON is not a value. */
+  read(json: unknown, key: string): Value;
+  /** Returns the object with which the value is deleted. */
+  ownerOf?(value: Value): Owner | undefined;
   /** Whether the previous value stays if a value cannot be read. By default, such a value counts as not stored. */
   keepsLast?: boolean;
-  /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
-  encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
   isSame(a: Value, b: Value): boolean;
 }
 
-/** The values of a role in its ConfigMaps. */
-export function findValues<Value>(
-  format: Pick<SharedFormat<Value>, 'keyOf' | 'whole' | 'decode' | 'keepsLast'>,
-  skipped: (name: string, reason: string) => void,
-): (maps: readonly StoredConfigMap[]) => FoundValue<Value>[] {
-  return (maps) =>
-    [...Map.groupBy(maps, (map) => format.keyOf(map))].flatMap(([key, found]) => {
-      if (key === undefined) return [];
-      const whole = format.whole === undefined ? found : format.whole(found);
-      const decode = (before: Value | undefined): Promise<Value | undefined> =>
-        format.decode(whole!).catch((error: unknown) => {
-          skipped(found[0]!.name, errorText(error));
-          return format.keepsLast ? before : undefined;
-        });
-      return [{ key, version: whole?.map(({ resourceVersion }) => resourceVersion).join(), decode }];
-    });
+export interface SharedValuesParts {
+  client: KubernetesApi;
+  /** The namespace of the ConfigMaps. */
+  namespace: string;
+  codec: Codec;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
 }
 
-export interface SharedValuesOptions<Value> {
-  client: KubernetesApi;
-  namespace: string;
+export interface SharedValuesOptions<Value> extends SharedValuesParts {
   role: ObjectRole;
   format: SharedFormat<Value>;
+  /** The maximum size of one ConfigMap. Defaults to the limit of the API server. */
+  maxPartBytes?: number | undefined;
   /** The minimum time between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
   /** Waits after failures that nothing ends early. By default they are longer, and new values end them. */
@@ -67,9 +63,6 @@ export interface SharedValuesOptions<Value> {
   owns?(key: string): boolean;
   /** Called before each request. */
   mayWrite(): boolean;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
   /** Called when all ConfigMaps were checked. `hasChanged`: whether `stored` has other values. */
   read(hasChanged: boolean): void;
   lines: {
@@ -80,46 +73,62 @@ export interface SharedValuesOptions<Value> {
   };
 }
 
+/** The last content of a key's ConfigMaps. */
+interface ReadValue<Value> {
+  /** The versions of the ConfigMaps. Each content is read once. */
+  version: string;
+  /** Undefined if it cannot be read. */
+  value: Value | undefined;
+}
+
+/** A value that this process has stored, the ConfigMaps that contain it, and their versions. */
+interface OwnValue<Value> {
+  value: Value;
+  version: string;
+  names: ReadonlySet<string>;
+}
+
 export class SharedValues<Value> {
   readonly #options: SharedValuesOptions<Value>;
   readonly #api: ConfigMapApi;
-  readonly #values: StoredValues<Value>;
   readonly #watch: ResourceWatch<StoredConfigMap>;
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
+  readonly #read = new Map<string, ReadValue<Value>>();
+  /** Whether ConfigMaps have changed since they were checked. */
+  #isBehind = false;
+  #isReading = false;
   #stored: ReadonlyMap<string, Value> = new Map();
   #wanted: ReadonlyMap<string, Value> | undefined;
   /** The stored values at the time when `wanted` was determined. Values that others have stored since then are not changed for now. */
   #basis: ReadonlyMap<string, Value> = new Map();
-  /** Values that this process has stored, by key, and the ConfigMaps that contain them. */
-  readonly #own = new Map<string, { value: Value; names: ReadonlySet<string> }>();
+  readonly #own = new Map<string, OwnValue<Value>>();
   /** Values by key that were written or deleted, and that the watch does not show yet. */
   readonly #written = new Map<string, Value | undefined>();
-  /** Values that are too large, by key. */
-  readonly #cut = new Map<string, Value>();
   readonly #pump: Pump<ReadonlyMap<string, Value>, ApiError>;
-  readonly #queue: PacedQueue<ReadonlyMap<string, Value>>;
+  /** Whether the stored values may differ from the wanted ones. */
+  #isDue = false;
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
   #isLoaded = false;
   #isClosed = false;
 
   constructor(options: SharedValuesOptions<Value>) {
-    const { client, clock, timers, random, namespace, role, format, lines, mayWrite } = options;
+    const { client, clock, timers, random, namespace, role, lines, mayWrite } = options;
     const { firstMs, maxMs } = options.retry ?? { firstMs: 500, maxMs: 30_000 };
     this.#options = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
-    this.#queue = new PacedQueue(options.clock, () => this.#wanted);
     this.#pump = new Pump({
       ...options,
-      queue: this.#queue,
+      queue: {
+        next: () => (this.#nextDueMs() === 0 ? this.#wanted : undefined),
+        nextDueMs: () => this.#nextDueMs(),
+      },
       concurrency: 1,
-      mayRun: () => !this.#isClosed && this.#values.isRead && mayWrite(),
+      mayRun: () => !this.#isClosed && this.#isLoaded && mayWrite(),
       attempt: () => this.#write(),
       firstRetryMs: firstMs,
       maxRetryMs: maxMs,
     });
-    this.#values = new StoredValues(findValues(format, lines.skipped), (hasChanged) =>
-      this.#read(hasChanged),
-    );
-    const changed = (): void => void this.#values.update(this.maps);
+    const changed = (): void => void this.#readChanged();
     this.#watch = new ResourceWatch<StoredConfigMap>({
       client,
       clock,
@@ -137,14 +146,16 @@ export class SharedValues<Value> {
     return this.#stored;
   }
 
-  /** All ConfigMaps of the role, including unreadable ones. */
-  get maps(): StoredConfigMap[] {
-    return [...this.#watch.items.values()];
+  /** The ConfigMaps by key, including unreadable ones. */
+  get maps(): ReadonlyMap<string, readonly StoredConfigMap[]> {
+    const { prefix } = this.#options.format;
+    const ours = [...this.#watch.items.values()].filter(({ name }) => name.startsWith(prefix));
+    return Map.groupBy(ours, ({ name }) => firstName(name.slice(prefix.length)));
   }
 
   /** Returns whether the first complete list was read. */
   get isRead(): boolean {
-    return this.#values.isRead;
+    return this.#isLoaded;
   }
 
   /** Starts to watch. Settles with the complete list, even if the API server is unreachable for long. */
@@ -158,9 +169,7 @@ export class SharedValues<Value> {
     const isNews = wanted !== undefined && !this.#isSameMap(this.#wanted, wanted);
     this.#wanted = wanted;
     this.#basis = this.#stored;
-    this.#queue.ask();
-    if (isNews) this.#endWaits();
-    this.#pump.wake();
+    this.#ask(isNews);
   }
 
   async close(): Promise<void> {
@@ -169,70 +178,114 @@ export class SharedValues<Value> {
   }
 
   /** Deletes the ConfigMaps of a key, after `close`. Rejects if that fails. */
-  remove(key: string): Promise<void> {
-    return this.#delete(key);
+  async remove(key: string): Promise<void> {
+    for (const name of this.#namesOf(key)) await this.#api.delete(name);
+    this.#written.set(key, undefined);
+    this.#own.delete(key);
   }
 
-  /** Ends waits after failures, so that new values are tried at once. */
-  #endWaits(): void {
-    if (this.#options.retry === undefined) this.#pump.endWaits();
+  /** `isNews` ends waits after failures, so that new values are tried at once. */
+  #ask(isNews: boolean): void {
+    this.#isDue = true;
+    if (isNews && this.#options.retry === undefined) this.#pump.endWaits();
+    this.#pump.wake();
   }
 
-  #read(hasChanged: boolean): void {
+  #nextDueMs(): number | undefined {
+    if (!this.#isDue || this.#wanted === undefined) return undefined;
+    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#options.clock.monotonicMs()));
+  }
+
+  /** Reads the ConfigMaps that have changed. It reads changes that arrive meanwhile afterward. Never rejects. */
+  async #readChanged(): Promise<void> {
+    this.#isBehind = true;
+    if (this.#isReading) return;
+    this.#isReading = true;
+    while (this.#isBehind) {
+      this.#isBehind = false;
+      const { maps } = this;
+      let hasChanged = false;
+      for (const key of this.#read.keys()) if (!maps.has(key)) hasChanged = this.#read.delete(key);
+      for (const [key, found] of maps) if (await this.#readValue(key, found)) hasChanged = true;
+      this.#show(hasChanged);
+    }
+    this.#isReading = false;
+  }
+
+  /** Returns whether the value has changed. An incomplete value changes nothing. */
+  async #readValue(key: string, maps: readonly StoredConfigMap[]): Promise<boolean> {
+    const { format, codec, lines } = this.#options;
+    const parts = completeParts(maps);
+    const version = parts?.map(({ resourceVersion }) => resourceVersion).join();
+    const before = this.#read.get(key);
+    if (parts === undefined || version === undefined || version === before?.version) return false;
+    const read = { version, value: before?.value };
+    this.#read.set(key, read);
+    const own = this.#own.get(key);
+    try {
+      read.value =
+        own?.version === version ? own.value : format.read(await jsonOfParts(parts, format.file, codec), key);
+    } catch (error) {
+      lines.skipped(maps[0]!.name, errorText(error));
+      if (!format.keepsLast) read.value = undefined;
+    }
+    return read.value !== before?.value;
+  }
+
+  #show(hasChanged: boolean): void {
     if (this.#isClosed) return;
-    this.#stored = this.#values.values;
+    this.#stored = new Map(
+      [...this.#read].flatMap(([key, { value }]) => (value === undefined ? [] : [[key, value] as const])),
+    );
     this.#written.clear();
     // Values that were stored before this process started are not new to it.
     if (!this.#isLoaded) this.#basis = this.#stored;
     this.#isLoaded = true;
     this.#options.read(hasChanged);
     this.#loaded.resolve(this.#stored);
-    this.#queue.ask();
-    this.#endWaits();
-    this.#pump.wake();
+    this.#ask(true);
   }
 
   /** Returns the last failure; undefined if everything is stored, or this process may not write any more. */
   async #write(): Promise<ApiError | undefined> {
     const { clock, intervalMs = 0 } = this.#options;
-    this.#queue.begin();
+    this.#isDue = false;
     const wanted = this.#wanted;
     // No value was wanted since the last attempt.
     if (wanted === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let failure: ApiError | undefined;
     for (const key of this.#surplus(wanted))
-      failure = (await this.#attempt(key, () => this.#delete(key))) ?? failure;
+      failure = (await this.#attempt(key, () => this.remove(key))) ?? failure;
     for (const [key, value] of wanted) {
       if (this.#isStored(key, value)) continue;
-      this.#queue.pauseUntil(startMs + intervalMs);
+      this.#notBeforeMs = startMs + intervalMs;
       failure = (await this.#attempt(key, () => this.#store(key, value))) ?? failure;
     }
-    for (const key of this.#cut.keys()) if (!wanted.has(key)) this.#cut.delete(key);
     return failure;
   }
 
   #surplus(wanted: ReadonlyMap<string, Value>): string[] {
     const { owns = () => true } = this.#options;
-    const present = new Map<string, Value | undefined>([...this.#stored, ...this.#written]);
-    return [...present].flatMap(([key, value]) => {
-      const isSurplus = owns(key) && !wanted.has(key) && value !== undefined && !this.#isNews(key, value);
-      return isSurplus ? [key] : [];
+    return [...new Set([...this.#stored.keys(), ...this.#written.keys()])].filter((key) => {
+      const present = this.#present(key);
+      return owns(key) && !wanted.has(key) && present !== undefined && !this.#isNews(key, present);
     });
   }
 
   #isStored(key: string, value: Value): boolean {
-    const isWritten = this.#written.has(key);
-    if (!isWritten && this.#isInPieces(key)) return false;
-    const present = isWritten ? this.#written.get(key) : this.#stored.get(key);
-    if (present !== undefined && (this.#isSame(present, value) || this.#isNews(key, present))) return true;
-    return this.#isSame(this.#cut.get(key), value);
+    if (!this.#written.has(key) && completeParts(this.maps.get(key) ?? []) === undefined) return false;
+    const present = this.#present(key);
+    return present !== undefined && (this.#isSame(present, value) || this.#isNews(key, present));
   }
 
-  /** Returns whether some of its ConfigMaps are missing, for example because a person deleted one. */
-  #isInPieces(key: string): boolean {
-    const { whole, keyOf } = this.#options.format;
-    return whole !== undefined && whole(this.maps.filter((map) => keyOf(map) === key)) === undefined;
+  /** Returns the value that is stored, as far as this process knows. */
+  #present(key: string): Value | undefined {
+    if (this.#written.has(key)) return this.#written.get(key);
+    const own = this.#own.get(key);
+    return own !== undefined && own.version === this.#read.get(key)?.version
+      ? own.value
+      : this.#stored.get(key);
   }
 
   #isNews(key: string, present: Value): boolean {
@@ -253,36 +306,36 @@ export class SharedValues<Value> {
   }
 
   async #store(key: string, value: Value): Promise<void> {
-    const { format, role } = this.#options;
-    const { maps, isWhole } = await format.encode(key, value);
-    if (!isWhole) this.#cut.set(key, value);
+    const { format, role, clock, random } = this.#options;
+    const maps = await splitJson({
+      ...this.#options,
+      name: `${format.prefix}${key}`,
+      file: format.file,
+      json: format.write(value),
+      revision: newRevision(clock, random),
+      owner: format.ownerOf?.(value),
+    });
     const versions = new Map<string, string>();
     for (const map of maps) versions.set(map.name, await this.#api.apply(map, role));
-    if (maps.length === 0) return;
-    const names: ReadonlySet<string> = new Set(versions.keys());
-    for (const name of this.#namesOf(key)) if (!names.has(name)) await this.#api.delete(name);
+    for (const name of this.#namesOf(key)) if (!versions.has(name)) await this.#api.delete(name);
     // The watch will not show such a write again, so the value counts as stored only if the watch says so.
     const isReplaced = [...versions].some(([name, version]) => this.#isReplaced(name, version));
     if (!isReplaced) this.#written.set(key, value);
-    this.#own.set(key, { value, names });
+    const version = [...versions.values()].join();
+    this.#own.set(key, { value, version, names: new Set(versions.keys()) });
   }
 
   /** Returns whether the watch shows that a ConfigMap was changed or deleted after it had this version. */
   #isReplaced(name: string, version: string): boolean {
-    const shown = this.maps.find((map) => map.name === name)?.resourceVersion ?? this.#watch.resourceVersion;
+    const { items, resourceVersion } = this.#watch;
+    const shown = [...items.values()].find((map) => map.name === name)?.resourceVersion ?? resourceVersion;
     return shown !== undefined && isNewerVersion(shown, version);
-  }
-
-  async #delete(key: string): Promise<void> {
-    for (const name of this.#namesOf(key)) await this.#api.delete(name);
-    this.#written.set(key, undefined);
-    this.#own.delete(key);
   }
 
   /** Returns the names of the key's ConfigMaps, the last part first. The watch may not show those of this process yet. */
   #namesOf(key: string): string[] {
-    const shown = this.maps.filter((map) => this.#options.format.keyOf(map) === key);
-    const names = new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);
+    const shown = (this.maps.get(key) ?? []).map(({ name }) => name);
+    const names = new Set([...shown, ...(this.#own.get(key)?.names ?? [])]);
     return [...names].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
   }
 
@@ -291,17 +344,16 @@ export class SharedValues<Value> {
   }
 
   #isSame(a: Value | undefined, b: Value): boolean {
-    return a !== undefined && this.#options.format.isSame(a, b);
+    return a === b || (a !== undefined && this.#options.format.isSame(a, b));
   }
 }
 
 function storedConfigMap({ metadata, data, binaryData }: ApiObject): Reading<StoredConfigMap> {
-  const { name, resourceVersion = '', ownerReferences = [] } = metadata;
+  const { name, resourceVersion = '' } = metadata;
   return {
     item: {
       name,
       resourceVersion,
-      owner: ownerReferences[0],
       data: (data ?? {}) as ConfigMap['data'],
       binaryData: (binaryData ?? {}) as ConfigMap['binaryData'],
     },

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError } from '../kubernetes/api.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { StatusPump, type WriteOutcome } from './status-pump.ts';
 import type { StatusEntry } from './status-queue.ts';

@@ -6,14 +6,13 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isTransient } from '../kubernetes/api-error.ts';
+import { ApiError, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
 import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
 import type { StatusOwner, WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
+import { serverSideApply } from './own-objects.ts';
 import { Pump } from './pump.ts';
-import { serverSideApply } from './replica-name.ts';
 import type { StatusEntry, StatusQueue } from './status-queue.ts';
 
 export type WriteOutcome =

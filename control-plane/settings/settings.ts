@@ -14,7 +14,7 @@ import {
 import { parseDomainOwners } from '../model/domain-owners.ts';
 import { signingSecretProblem } from '../webhooks/signing-keys.ts';
 import { webhookUrlProblem } from '../webhooks/target-address.ts';
-import { kindOfClient } from '../xds/fleet-permissions.ts';
+import { kindOfClient } from '../xds/caller-identity.ts';
 import { type ControlPlaneSettings, table } from './table.ts';
 
 const schema: SettingsSchema<typeof table> = {

@@ -22,7 +22,7 @@ import { defaultClass } from '../../rules/language/kinds.ts';
 import { defaultOverridesMaxSeconds } from '../../rules/override.ts';
 import { domainOwnerships } from '../model/domain-owners.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
-import { isClientName } from '../xds/fleet-permissions.ts';
+import { isClientName } from '../xds/caller-identity.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;

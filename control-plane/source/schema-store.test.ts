@@ -3,8 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { publishedFields } from '../../test/support/published-fields.ts';
-import type { Denial } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, type Denial } from '../kubernetes/api.ts';
 import { SchemaStore } from './schema-store.ts';
 
 const kind = 'RateLimitConfig';

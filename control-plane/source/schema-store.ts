@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
-import { DeniedAccess, type KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError, isDenied } from '../kubernetes/api-error.ts';
-import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';
-import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
+import { ApiError, DeniedAccess, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
+import { defaultWatchLimits } from '../kubernetes/watch.ts';
+import { WatchOutage } from '../kubernetes/watch-progress.ts';
+import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 

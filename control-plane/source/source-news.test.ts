@@ -5,7 +5,7 @@ import { ConfigWrites, configSpec } from '../../test/support/config-object-build
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
-import type { ApiObject } from '../kubernetes/reflector.ts';
+import type { ApiObject } from '../kubernetes/watch-protocol.ts';
 import { KubernetesSource } from './kubernetes-source.ts';
 
 const path = '/apis/ratelimit.weir.dev/v1alpha1/ratelimitconfigs';

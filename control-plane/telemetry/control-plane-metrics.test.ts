@@ -141,42 +141,6 @@ describe('ControlPlaneMetrics', () => {
         'access_denied{verb="get",resource="configmaps"}': 0,
       },
     ],
-    [
-      'changePushed',
-      (metrics) => metrics.changePushed(40),
-      { change_to_push_seconds_sum: 0.04, change_to_push_seconds_count: 1 },
-    ],
-    ['pushed', (metrics) => metrics.pushed(512), { xds_pushes_total: 1, xds_pushed_bytes_total: 512 }],
-    [
-      'acknowledged',
-      (metrics) => metrics.acknowledged(250),
-      { xds_acks_total: 1, push_to_ack_seconds_sum: 0.25, push_to_ack_seconds_count: 1 },
-    ],
-    [
-      'streamsRejected',
-      (metrics) => metrics.streamsRejected('limit', 7),
-      { 'xds_streams_refused_total{reason="limit"}': 7 },
-    ],
-    [
-      'lookupRejected',
-      (metrics) => metrics.lookupRejected('slowed'),
-      { 'secret_lookups_refused_total{reason="slowed"}': 1 },
-    ],
-    [
-      'admissionReviewed',
-      (metrics) => metrics.admissionReviewed('refused'),
-      { 'admission_reviews_total{answer="refused"}': 1 },
-    ],
-    [
-      'tokenReviewed',
-      (metrics) => metrics.tokenReviewed('failed'),
-      { 'xds_token_reviews_total{outcome="failed"}': 1 },
-    ],
-    [
-      'webhookDropped',
-      (metrics) => metrics.webhookDropped('too old', 4),
-      { 'webhook_events_dropped_total{reason="too old"}': 4 },
-    ],
   ];
   it.each(happenings)('counts %s', async (_, happen, changed) => {
     const metrics = create();

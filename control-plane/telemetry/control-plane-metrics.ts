@@ -13,13 +13,6 @@ export const otherFleets = '_other';
 /** Chosen: a scrape handles this number of fleets in a few milliseconds. */
 export const maxFleets = 500;
 
-/** The reasons why a limiter's connection was cut, in words for the log. */
-export const connectionCuts = {
-  idle: 'too many connections have no discovery stream, and most of them are from its address',
-  memory: 'incomplete requests and unread responses use too much memory, and its address uses most',
-} as const;
-export type ConnectionCut = keyof typeof connectionCuts;
-
 const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
 export type LimiterStateLabel = (typeof limiterStates)[number];
 
@@ -97,24 +90,6 @@ export interface ControlPlaneMetricsOptions {
   nodeVersion: string;
 }
 
-export type StreamRejection = 'identity' | 'limit' | 'request';
-export type LookupRejection = 'no token' | 'wrong token' | 'slowed';
-export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
-export type AdmissionOutcome = 'allowed' | 'warned' | 'refused' | 'bad request' | 'busy';
-export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
-
-/** Label values that exist from the start, at 0, so that the first event counts as a change. */
-const streamRejections: readonly StreamRejection[] = ['identity', 'limit', 'request'];
-const lookupRejections: readonly LookupRejection[] = ['no token', 'wrong token', 'slowed'];
-const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
-const admissionOutcomes: readonly AdmissionOutcome[] = [
-  'allowed',
-  'warned',
-  'refused',
-  'bad request',
-  'busy',
-];
-const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
 interface AccessDenial {
   verb: string;
   resource: string;
@@ -126,12 +101,10 @@ export interface Telemetry {
   metrics: ControlPlaneMetrics;
 }
 
-const apiRejections = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'];
-
 /** The statistics of the control plane, with `metrics` for scrapes. */
 export class ControlPlaneMetrics {
   readonly registry = new Registry();
-  /** The metrics for direct counts. Metrics that need more work have a method below. */
+  /** The metrics. Those that follow from a state have a method below. */
   readonly all: MetricSet = createMetricSet(this.registry);
   readonly #sources: MetricSources;
   /** Versions by fleet, of the newest decision. */
@@ -142,17 +115,7 @@ export class ControlPlaneMetrics {
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
     this.#sources = sources;
-    const { buildInfo, streamsRejected, statusWrites, webhookDropped } = this.all;
-    const { secretLookupsRejected, tokenReviews } = this.all;
-    buildInfo.set({ version, node: nodeVersion }, 1);
-    for (const reason of streamRejections) streamsRejected.inc({ reason }, 0);
-    for (const reason of Object.keys(connectionCuts)) this.all.connectionsCut.inc({ reason }, 0);
-    for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
-    for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
-    for (const reason of lookupRejections) secretLookupsRejected.inc({ reason }, 0);
-    for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
-    for (const answer of admissionOutcomes) this.all.admissionReviews.inc({ answer }, 0);
-    for (const reason of apiRejections) this.all.apiRejected.inc({ reason }, 0);
+    this.all.buildInfo.set({ version, node: nodeVersion }, 1);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -198,41 +161,6 @@ export class ControlPlaneMetrics {
     this.all.snapshotChanges.inc(changed);
     this.#versions = versions;
     return changed;
-  }
-
-  /** Called once for each change that the source reported, when the first limiter gets it. */
-  changePushed(sinceChangeMs: number): void {
-    this.all.changeToPush.observe(sinceChangeMs / 1000);
-  }
-
-  pushed(bytes: number): void {
-    this.all.pushes.inc();
-    this.all.pushedBytes.inc(bytes);
-  }
-
-  acknowledged(afterMs: number): void {
-    this.all.acks.inc();
-    this.all.pushToAck.observe(afterMs / 1000);
-  }
-
-  streamsRejected(reason: StreamRejection, times: number): void {
-    this.all.streamsRejected.inc({ reason }, times);
-  }
-
-  tokenReviewed(outcome: TokenReviewOutcome): void {
-    this.all.tokenReviews.inc({ outcome });
-  }
-
-  webhookDropped(reason: WebhookDropReason, count: number): void {
-    this.all.webhookDropped.inc({ reason }, count);
-  }
-
-  lookupRejected(reason: LookupRejection): void {
-    this.all.secretLookupsRejected.inc({ reason });
-  }
-
-  admissionReviewed(answer: AdmissionOutcome): void {
-    this.all.admissionReviews.inc({ answer });
   }
 
   #readSources(): void {

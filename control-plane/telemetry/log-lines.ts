@@ -168,9 +168,6 @@ export const lines = {
   acceptedSpecNotStored: error<{ object: string; error: unknown }>(
     'Could not store the accepted spec of an object: a restart would lose it',
   ),
-  acceptedSpecTooLarge: error<{ object: string; bytes: number; maxBytes: number }>(
-    'The accepted spec of an object is too large to store: a restart would lose it',
-  ),
   removedUnreachable: error<{ reason: string }>(
     'Cannot watch the stored list of deleted objects for webhooks',
   ),
@@ -180,9 +177,6 @@ export const lines = {
   ),
   removedNotStored: error<{ error: unknown }>(
     'Could not store deleted objects: a restart would lose their webhooks',
-  ),
-  removedTooLarge: error<{ objects: number; stored: number }>(
-    'The ConfigMap is too small for all deleted objects: a restart would lose some of their webhooks',
   ),
   /** `max`: the value of WEBHOOK_QUEUE_SIZE. */
   removedDropped: error<{ count: number; max: number }>(

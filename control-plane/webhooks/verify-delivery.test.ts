@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { verifyDelivery } from './verify-delivery.ts';
+import { verifyDelivery } from './signing-keys.ts';
 
 // The example of the Standard Webhooks libraries' documentation.
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';

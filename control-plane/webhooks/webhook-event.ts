@@ -10,10 +10,11 @@ import {
   type ConfigObject,
   type ConfigStatus,
   findCondition,
+  textIn,
 } from '../model/config-object.ts';
+import type { RemovedObject } from '../model/decision.ts';
 import { hasReason, isEndReason, newCondition } from '../model/reasons.ts';
 import { timeText } from '../reconcile/conditions.ts';
-import type { RemovedObject } from '../reconcile/removals.ts';
 
 export type WebhookEventType =
   | `${'ratelimitconfig' | 'ratelimitoverride'}.${'accepted' | 'rejected' | 'programmed' | 'refused' | 'removed'}`
@@ -171,9 +172,8 @@ function eventData(
 }
 
 function namedInSpec(spec: unknown, field: 'domain' | 'fleet'): string | undefined {
-  if (typeof spec !== 'object' || spec === null) return undefined;
-  const value: unknown = (spec as Record<string, unknown>)[field];
-  return typeof value === 'string' && value.length <= longestName ? value : undefined;
+  const text = textIn(spec, field);
+  return text !== undefined && text.length <= longestName ? text : undefined;
 }
 
 /** An event as log lines name it. */

@@ -4,12 +4,12 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
+import type { WebhookDropReason } from '../telemetry/metric-set.ts';
 import { DeliveryQueue } from './delivery-queue.ts';
-import { type DroppedEvent, EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';
 import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
 import { parseEndpoint } from './target-address.ts';
-import type { WebhookEvent } from './webhook-event.ts';
-import { WebhookSender } from './webhook-sender.ts';
+import type { EventName, WebhookEvent } from './webhook-event.ts';
+import { type AttemptResult, type WebhookMessage, WebhookSender } from './webhook-sender.ts';
 
 export interface WebhooksOptions extends Telemetry {
   /** URLs that `webhookUrlProblem` has checked. A URL that occurs twice is one endpoint. */
@@ -105,4 +105,173 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
       drops.close();
     },
   };
+}
+
+export interface QueuedEvent extends WebhookMessage {
+  event: EventName;
+  /** Called when the endpoint has accepted the event, or never will. */
+  settled?(): void;
+}
+
+/** An event that an endpoint will never receive. */
+export interface DroppedEvent {
+  endpoint: string;
+  reason: WebhookDropReason;
+}
+
+export interface EndpointDeliveryOptions extends Telemetry {
+  /** The endpoint's masked name. */
+  label: string;
+  queue: DeliveryQueue<QueuedEvent>;
+  sender: { send(message: WebhookMessage): Promise<AttemptResult>; close(): void };
+  clock: Clock;
+  timers: Timers;
+  drops: LogThrottle<DroppedEvent>;
+}
+
+export interface EndpointStatus {
+  /** The URL with its secrets masked. */
+  endpoint: string;
+  /** The number of events that wait or are in flight. */
+  queued: number;
+  delivered: number;
+  /** The number of failed attempts, not events. */
+  failed: number;
+  /** The number of events that the endpoint will never get. */
+  dropped: number;
+  /** The error of the newest failed attempt. Undefined after a success. */
+  lastError: string | undefined;
+  /** Whether the endpoint has answered 410. */
+  isGone: boolean;
+}
+
+/** Delivers the events in one endpoint's queue, at the queue's pace. Endpoints are independent of each other. */
+export class EndpointDelivery {
+  readonly #options: EndpointDeliveryOptions;
+  #delivered = 0;
+  #failed = 0;
+  #dropped = 0;
+  #lastError: string | undefined;
+  #isGone = false;
+  /** Whether no more events are accepted. */
+  #isClosing = false;
+  /** Whether no more deliveries start, and none is repeated. */
+  #isOver = false;
+  readonly #underWay = new Set<Promise<void>>();
+  #callOff: (() => void) | undefined;
+  /** Set during shutdown. Called when nothing is left that can be delivered now. */
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: EndpointDeliveryOptions) {
+    this.#options = options;
+  }
+
+  get status(): EndpointStatus {
+    return {
+      endpoint: this.#options.label,
+      queued: this.#options.queue.size,
+      delivered: this.#delivered,
+      failed: this.#failed,
+      dropped: this.#dropped,
+      lastError: this.#lastError,
+      isGone: this.#isGone,
+    };
+  }
+
+  add(queued: QueuedEvent): void {
+    if (this.#isGone || this.#isClosing) {
+      this.#drop(this.#isGone ? 'endpoint gone' : 'shutdown', [queued]);
+      return;
+    }
+    this.#drop('queue full', this.#options.queue.add(queued, this.#nowMs()));
+    this.#pump();
+  }
+
+  /** Delivers due events for at most `graceMs`. The other events are dropped. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosing = true;
+    const { queue, sender, timers } = this.#options;
+    await new Promise<void>((resolve) => {
+      const callOff = timers.after(graceMs, resolve);
+      this.#onIdle = () => {
+        callOff();
+        resolve();
+      };
+      this.#pump();
+    });
+    this.#callOff?.();
+    this.#isOver = true;
+    this.#drop('shutdown', queue.clear());
+    sender.close();
+    await Promise.all(this.#underWay);
+  }
+
+  #pump(): void {
+    const { queue, timers } = this.#options;
+    this.#callOff?.();
+    this.#callOff = undefined;
+    this.#drop('too old', queue.expire(this.#nowMs()));
+    while (!this.#isOver) {
+      const taken = queue.take(this.#nowMs());
+      if (taken === undefined) break;
+      this.#begin(taken.message, taken.attempt);
+    }
+    const { dueMs } = queue;
+    if (this.#onIdle !== undefined) {
+      if (queue.inFlight === 0) this.#onIdle();
+    } else if (dueMs !== undefined) {
+      this.#callOff = timers.after(Math.max(0, dueMs - this.#nowMs()), () => this.#pump());
+    }
+  }
+
+  #begin(message: QueuedEvent, attempt: number): void {
+    const underWay = this.#options.sender.send(message).then((result) => {
+      this.#underWay.delete(underWay);
+      this.#settle(message, attempt, result);
+      this.#pump();
+    });
+    this.#underWay.add(underWay);
+  }
+
+  #settle(message: QueuedEvent, attempt: number, result: AttemptResult): void {
+    const { label: endpoint, queue, log, metrics } = this.#options;
+    const { id, event } = message;
+    if (result.outcome === 'delivered') {
+      queue.delivered(id, this.#nowMs());
+      this.#delivered += 1;
+      this.#lastError = undefined;
+      metrics.all.webhookDelivered.inc();
+      lines.webhookDelivered(log, { endpoint, ...event, attempt });
+      message.settled?.();
+      return;
+    }
+    this.#failed += 1;
+    this.#lastError = result.reason;
+    if (result.outcome === 'gone' && !this.#isGone) {
+      this.#isGone = true;
+      lines.webhookEndpointGone(log, { endpoint });
+    }
+    if (this.#isGone || this.#isOver || result.outcome === 'gone') {
+      queue.discard(id);
+      this.#drop(this.#isGone ? 'endpoint gone' : 'shutdown', [message, ...queue.clear()]);
+      return;
+    }
+    const { retryInMs, dropped } = queue.failed(id, this.#nowMs(), result);
+    metrics.all.webhookFailed.inc();
+    lines.webhookFailed(log, { ...event, endpoint, attempt, reason: result.reason, retryInMs });
+    this.#drop('queue full', dropped);
+  }
+
+  #drop(reason: WebhookDropReason, lost: readonly QueuedEvent[]): void {
+    if (lost.length === 0) return;
+    const { label: endpoint, metrics, drops } = this.#options;
+    this.#dropped += lost.length;
+    if (reason !== 'shutdown') for (const { settled } of lost) settled?.();
+    metrics.all.webhookDropped.inc({ reason }, lost.length);
+    drops.note({ endpoint, reason }, JSON.stringify([endpoint, reason]), lost.length);
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.monotonicMs();
+  }
 }

@@ -1,9 +1,17 @@
-/** Identifies a caller of the xDS port by its certificate, or else by a token. */
+/**
+ * Identifies a caller of the xDS port by its certificate, or else by a token, and a limiter by the `node` of its first request. Also
+ * decides which fleets a caller may request.
+ */
 import { createHash } from 'node:crypto';
+import type { PeerCertificate } from 'node:tls';
 import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
+import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { plainText, shortened } from '../../process/log/error-text.ts';
 import { bearerToken, shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
-import { certificateClient, isTokenName, tokenClient, type XdsClient } from './fleet-permissions.ts';
+import { type Capabilities, knownCapabilities, noCapabilities } from '../../rules/language/capabilities.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/language/kinds.ts';
+import { type LimiterReport, ruleSupportSchema } from '../model/fleet-snapshot.ts';
 import type { TokenOutcome, TokenReviews } from './token-reviews.ts';
 
 export interface Identity {
@@ -134,4 +142,147 @@ function lineProblem([name = '', token, ...rest]: readonly string[]): string | u
   if (token === undefined || rest.length > 0) return 'expected a name and a token, separated by blanks';
   if (!isTokenName(name)) return 'the name must have up to 63 letters, digits and inner "-", "_" and "."';
   return tokenProblem(token, shortestToken);
+}
+
+/** The fleets that a client may request, by the name of the client. */
+export type FleetsOfClients = ReadonlyMap<string, readonly string[]>;
+
+export type ClientKind = 'certificate' | 'service account' | 'token';
+
+export interface XdsClient {
+  kind: ClientKind;
+  /** The names in the form of XDS_CLIENT_FLEETS. */
+  names: readonly string[];
+}
+
+const accountPrefix = 'system:serviceaccount:';
+const tokenPrefix = 'token:';
+const accountPattern =
+  /^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+const tokenNamePattern = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
+
+/** Returns the kind of a name in XDS_CLIENT_FLEETS. */
+export function kindOfClient(name: string): ClientKind {
+  if (name.startsWith(accountPrefix)) return 'service account';
+  return name.startsWith(tokenPrefix) ? 'token' : 'certificate';
+}
+
+/** Returns whether a client could have this name. */
+export function isClientName(name: string): boolean {
+  const kind = kindOfClient(name);
+  if (kind === 'certificate') return name !== '';
+  if (kind === 'service account') return accountPattern.test(name);
+  return isTokenName(name.slice(tokenPrefix.length));
+}
+
+/** Returns whether the text has up to 63 letters, digits and inner `-`, `_` and `.`. */
+export function isTokenName(name: string): boolean {
+  return tokenNamePattern.test(name);
+}
+
+export function tokenClient(name: string): XdsClient {
+  return { kind: 'token', names: [`${tokenPrefix}${name}`] };
+}
+
+/** Returns the client of a verified certificate. A name that looks like a name of another kind does not count. */
+export function certificateClient(
+  certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>,
+): XdsClient {
+  const names = certificateNames(certificate).filter((name) => kindOfClient(name) === 'certificate');
+  return { kind: 'certificate', names };
+}
+
+/** Returns the reason why a caller may not have the rules of `fleet`. Undefined if it may. */
+export function fleetRejection(
+  allowed: FleetsOfClients,
+  { kind, names }: XdsClient,
+  fleet: string,
+): string | undefined {
+  const fleets = names.flatMap((name) => allowed.get(name) ?? []);
+  if (fleets.includes(fleet)) return undefined;
+  if (names.length === 0) return 'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet';
+  const listed = names.map((name) => JSON.stringify(name)).join(', ');
+  const who = kind === 'certificate' ? `the certificate of ${listed}` : `the client ${listed}`;
+  return fleets.length === 0
+    ? `${who} has no fleet: add it to XDS_CLIENT_FLEETS`
+    : `${who} is not bound to the fleet "${fleet}"`;
+}
+
+/**
+ * Returns DNS names and URIs of the subject's alternative names. If there are none, returns its common names. RFC 5280, section
+ * 4.2.1.6, in Node's form.
+ */
+export function certificateNames(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): string[] {
+  const alternatives = splitAlternativeNames(certificate.subjectaltname ?? '').flatMap((entry) => {
+    const match = /^(?:DNS|URI):(.*)$/s.exec(entry);
+    return match === null ? [] : [unquoted(match[1] as string)];
+  });
+  if (alternatives.length > 0) return alternatives;
+  // Node's types have one common name, but a subject may have several.
+  const commonName = certificate.subject?.CN as string | string[] | undefined;
+  return commonName === undefined ? [] : [commonName].flat();
+}
+
+/** Splits the names. Node quotes a name, as JSON does, if it contains a comma or a quote that could be taken for a separator. */
+function splitAlternativeNames(names: string): string[] {
+  return names.match(/(?:[^,"]|"(?:[^"\\]|\\.)*")+/gs)?.map((entry) => entry.trimStart()) ?? [];
+}
+
+function unquoted(name: string): string {
+  return name.startsWith('"') ? (JSON.parse(name) as string) : name;
+}
+
+export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport' | 'capabilities'> {
+  name: string;
+  fleet: string;
+  instance: string | undefined;
+  isWeir: boolean;
+  /** True by default, because a limiter that reports nothing counts as the Go service does. */
+  countsCompatibly: boolean;
+}
+
+/** The name of Weir's limiters in `node.user_agent_name`. */
+const weirUserAgent = 'weir';
+
+/** Chosen: names are for people, and are part of every status. */
+const longestName = 253;
+
+const fleetPattern = new RegExp(dnsLabelPattern);
+
+/** Returns the identity. All clients of the Go service may have the same node id, so the address is part of it. */
+export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity | { problem: string } {
+  const metadata = node?.metadata ?? {};
+  const fleet = metadata['fleet'] ?? '';
+  if (typeof fleet !== 'string') return { problem: 'the node metadata "fleet" is not a string' };
+  if (fleet.length > dnsLabelLength || (fleet !== '' && !fleetPattern.test(fleet))) {
+    return {
+      problem:
+        `the node metadata "fleet" is not a DNS label of at most ${dnsLabelLength} lower case letters, ` +
+        `digits and inner hyphens: ${JSON.stringify(shortened(fleet, longestName))}`,
+    };
+  }
+  const id = named(node?.id ?? '');
+  const ruleSupport = ruleSupportSchema.safeParse(metadata['rule_support']).data;
+  return {
+    name: text(metadata['pod']) ?? (id === '' ? peer : `${id} (${peer})`),
+    fleet: fleet === '' ? defaultFleet : fleet,
+    instance: text(metadata['instance']),
+    isWeir: node?.userAgentName === weirUserAgent,
+    countsCompatibly: metadata['counter_keys'] !== 'unambiguous',
+    capabilities: capabilitiesIn(metadata['capabilities']),
+    ...(ruleSupport && { ruleSupport }),
+  };
+}
+
+function capabilitiesIn(value: unknown): Capabilities {
+  return Array.isArray(value) ? knownCapabilities(value) : noCapabilities;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? named(value) : undefined;
+}
+
+/** Makes a copy, because the value may be part of a long request that is no longer needed. */
+function named(value: string): string {
+  return Buffer.from(plainText(value, longestName)).toString();
 }

@@ -7,7 +7,7 @@ import {
   isClientName,
   kindOfClient,
   tokenClient,
-} from './fleet-permissions.ts';
+} from './caller-identity.ts';
 
 function certificate(subjectaltname: string | undefined, commonName?: string | string[]): PeerCertificate {
   return { subjectaltname, subject: { CN: commonName } } as PeerCertificate;

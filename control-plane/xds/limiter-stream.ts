@@ -11,9 +11,16 @@ import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import type { LimiterReport, RejectedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
+import {
+  addressOf,
+  type FleetsOfClients,
+  fleetRejection,
+  type Identity,
+  type NodeIdentity,
+  nodeIdentity,
+  unauthenticated,
+} from './caller-identity.ts';
 import type { DiscoveryForm, RequestRejection, StreamRequest } from './discovery-form.ts';
-import { type FleetsOfClients, fleetRejection } from './fleet-permissions.ts';
 import {
   type FleetResponse,
   type FleetResponses,
@@ -21,7 +28,6 @@ import {
   type SendTurns,
   withNonce,
 } from './fleet-response.ts';
-import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { DiscoveryStreamState } from './stream-state.ts';
 
 /** The parts that all streams share. */
@@ -53,8 +59,8 @@ export interface StreamContext extends Telemetry {
   answered(limiter: LimiterReport): void;
 }
 
-/** Chosen: the message of a rejection is written into statuses and ConfigMaps. */
-const longestMessage = 2048;
+/** Chosen: the message of a rejection is written into ConfigMaps, and into conditions, which people read. */
+const longestMessage = 1024;
 /** Chosen: versions are hashes, so a longer one is from another control plane. It is written into ConfigMaps. */
 const longestVersion = 128;
 /** Chosen: a request contains a node, a nonce and perhaps every error of a validator. For the first request, see `DiscoveryForm`. */
@@ -229,7 +235,8 @@ export class LimiterStream implements Sender {
       this.#hold(0);
       taken();
     });
-    metrics.pushed(bytes.length);
+    metrics.all.pushes.inc();
+    metrics.all.pushedBytes.inc(bytes.length);
     sent(this.#report as LimiterReport);
   }
 
@@ -370,7 +377,8 @@ export class LimiterStream implements Sender {
     this.#context.answered(report);
     if (rejection === undefined) {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
-      metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
+      metrics.all.acks.inc();
+      metrics.all.pushToAck.observe((clock.monotonicMs() - this.#sentMs) / 1000);
       lines.limiterAccepted(log, { ...named(report), version });
     } else {
       const reported = boundedRejection(version, rejection);

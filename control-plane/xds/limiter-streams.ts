@@ -6,13 +6,13 @@ import { randomBytes } from 'node:crypto';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { addressGroup } from '../../process/net/peer.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type FleetSnapshot, type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { addressOf, type Identity } from './caller-identity.ts';
+import { addressOf, type FleetsOfClients, type Identity } from './caller-identity.ts';
 import type { DiscoveryForm } from './discovery-form.ts';
-import type { FleetsOfClients } from './fleet-permissions.ts';
 import { defaultClientLimitBytes, FleetResponses, SendTurns } from './fleet-response.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 
@@ -48,7 +48,8 @@ export class LimiterStreams {
   readonly #responses: FleetResponses;
   readonly #context: StreamContext;
   readonly #streams = new Set<LimiterStream>();
-  readonly #places = new StreamPlaces();
+  /** The streams that do not end, by address. */
+  readonly #places = new FairQueue<LimiterStream>();
   readonly #departures = new UnansweredDepartures();
   /** Functions that cancel the waits for limiters that still count for a while. */
   readonly #callOffs = new Set<() => void>();
@@ -64,11 +65,11 @@ export class LimiterStreams {
     this.#options = options;
     this.#responses = new FleetResponses(replicaName);
     this.#tooMany = new LogThrottle(clock, (peer, times) => {
-      metrics.streamsRejected('limit', times);
+      metrics.all.streamsRejected.inc({ reason: 'limit' }, times);
       lines.tooManyStreams(log, { maxStreams, peer, times });
     });
     this.#rejections = new LogThrottle(clock, (it, times) => {
-      metrics.streamsRejected('request', times);
+      metrics.all.streamsRejected.inc({ reason: 'request' }, times);
       lines.streamRejected(log, { ...it, times });
     });
     this.#context = this.#createContext();
@@ -118,10 +119,22 @@ export class LimiterStreams {
     this.#tooMany.note(peer);
     const message = `this replica of the control plane serves at most ${maxStreams} streams`;
     const rejection = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
-    const former = this.#places.roomFor(addressGroup(addressOf(peer)));
+    const former = this.#formerFor(addressGroup(addressOf(peer)));
     if (former === undefined) return rejection;
     former.end({ ...rejection, message: `${message}, and most of them come from this address` });
     return undefined;
+  }
+
+  /**
+   * At the limit, an address with many streams makes room for an address with few. Returns the newest stream of the address with the
+   * most streams. Returns undefined if the new stream's own address would then have as many, so that the new stream is rejected.
+   */
+  #formerFor(group: string): LimiterStream | undefined {
+    const groups = new Map(this.#places.groups());
+    let largest: ReadonlySet<LimiterStream> = new Set();
+    for (const streams of groups.values()) if (streams.size > largest.size) largest = streams;
+    const own = groups.get(group)?.size ?? 0;
+    return own + 1 < largest.size ? [...largest].at(-1) : undefined;
   }
 
   open(call: DiscoveryCall, identity: Identity, form: DiscoveryForm): void {
@@ -153,10 +166,10 @@ export class LimiterStreams {
       isCutOff: () => this.#isCutOff,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
       reject: (peer, reason) => this.#rejections.note({ peer, reason }),
-      ending: (stream) => this.#places.delete(stream),
+      ending: (stream) => this.#places.remove(stream),
       closed: (stream) => {
         this.#streams.delete(stream);
-        this.#places.delete(stream);
+        this.#places.remove(stream);
       },
       leftUnanswered: (limiter) => this.#goOn(this.#departures.left(limiter, clock.monotonicMs())),
       renewing: (limiter) => this.#goOn(this.#departures.renewing(limiter, clock.monotonicMs())),
@@ -174,41 +187,6 @@ export class LimiterStreams {
     });
     this.#callOffs.add(callOff);
     changed();
-  }
-}
-
-/** The streams of a replica by address. At the limit, an address with many streams makes room for an address with few. */
-class StreamPlaces {
-  /** The newest stream is last. */
-  readonly #byGroup = new Map<string, Set<LimiterStream>>();
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  add(taker: LimiterStream): void {
-    const group = this.#byGroup.get(taker.group) ?? new Set();
-    this.#byGroup.set(taker.group, group.add(taker));
-    this.#size += 1;
-  }
-
-  delete(taker: LimiterStream): void {
-    const group = this.#byGroup.get(taker.group);
-    if (group?.delete(taker) !== true) return;
-    this.#size -= 1;
-    if (group.size === 0) this.#byGroup.delete(taker.group);
-  }
-
-  /**
-   * Returns the newest stream of the address with the most streams. Returns undefined if the new stream's own address would then have as
-   * many, so that the new stream is rejected.
-   */
-  roomFor(group: string): LimiterStream | undefined {
-    let largest: ReadonlySet<LimiterStream> = new Set();
-    for (const takers of this.#byGroup.values()) if (takers.size > largest.size) largest = takers;
-    const own = this.#byGroup.get(group)?.size ?? 0;
-    return own + 1 < largest.size ? [...largest].at(-1) : undefined;
   }
 }
 

@@ -345,7 +345,7 @@ describe('the report of a limiter', () => {
     running.server.serve(fleetsOf(v1));
     const client = scripted({ port: running.port });
     client.rejectWith('x'.repeat(5_000));
-    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe(`${'x'.repeat(2_048)}...`));
+    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe(`${'x'.repeat(1_024)}...`));
   });
 
   it('has words for a refusal without any', async () => {

@@ -10,8 +10,9 @@ import { LogThrottle, type ThrottledLine, throttledLine } from '../../process/lo
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { connectionCuts, type Telemetry } from '../telemetry/control-plane-metrics.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
+import { connectionCuts } from '../telemetry/metric-set.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import {
   type DiscoveryForm,
@@ -24,12 +25,15 @@ import { registerHealth } from './health-calls.ts';
 import {
   LimiterConnections,
   type LimiterConnectionsOptions,
+  plainTransport,
+  type TlsTransport,
+  tlsTransport,
   watchUnfinishedMessages,
+  type XdsTransport,
 } from './limiter-connections.ts';
 import type { CallListener, DiscoveryCall } from './limiter-stream.ts';
 import type { LimiterStreams } from './limiter-streams.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
-import { plainTransport, type TlsTransport, tlsTransport, type XdsTransport } from './transport.ts';
 
 export interface XdsServerOptions extends Telemetry {
   streams: LimiterStreams;
@@ -190,7 +194,7 @@ export class XdsServer {
     }
     const { code, message } = identity;
     if (identity !== shuttingDown) {
-      this.#options.metrics.streamsRejected('identity', 1);
+      this.#options.metrics.all.streamsRejected.inc({ reason: 'identity' });
       this.#strangerRejected({ peer: call.getPeer(), reason: message });
     }
     call.emit('error', { code, details: statusText(message) });
@@ -236,7 +240,7 @@ export class XdsServer {
       ...serviceAccounts,
       // Each limiter has a token, and will soon have a new one.
       maxKnown: 2 * streams.maxStreams,
-      reviewed: (outcome) => metrics.tokenReviewed(outcome),
+      reviewed: (outcome) => metrics.all.tokenReviews.inc({ outcome }),
       failed: (reason) => this.#reviewFailed({ reason }),
     });
   }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { openSecretApi } from '../../control-plane/webhooks/secret-api.ts';
+import { openSecretApi } from '../../control-plane/http/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { freePort } from '../support/free-port.ts';

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { AdmissionAnswer, AdmissionRequest } from '../../control-plane/admission/admission-answer.ts';
-import { openAdmissionServer } from '../../control-plane/admission/admission-server.ts';
-import { CallerConnections } from '../../control-plane/http/caller-connections.ts';
+import type { AdmissionAnswer, AdmissionRequest } from '../../control-plane/http/admission-answer.ts';
+import { openAdmissionServer } from '../../control-plane/http/admission-server.ts';
+import { CallerConnections } from '../../control-plane/http/ports.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority } from '../support/certificates.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';

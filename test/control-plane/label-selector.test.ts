@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { type Labels, parseLabelSelector } from '../../control-plane/source/label-selector.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { clientOf } from '../support/kubernetes-client.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
-import type { RemovedObject } from '../../control-plane/reconcile/removals.ts';
+import type { RemovedObject } from '../../control-plane/model/decision.ts';
 import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
-import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
+import { RemovedObjectStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
@@ -77,7 +77,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
     expect([...first.reported, ...second.reported, ...other.reported]).toEqual([]);
   });
 
-  it('are the newest ones where not all have room', async () => {
+  it('are in several ConfigMaps where one is too small', async () => {
     const { want, seen, reported } = open();
     const long = (): string => randomBytes(300_000).toString('base64');
     const many = ['a', 'b', 'c', 'd', 'e'].map((name): RemovedObject => {
@@ -85,10 +85,10 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       return { ...removed(name), served };
     });
     want(many);
-    await eventually(() => expect(seen.names).toEqual(['d', 'e']));
-    expect(reported).toEqual([
-      expect.stringMatching(/^The ConfigMap is too small for all deleted objects.*: 5: 2$/),
-    ]);
+    await eventually(() => expect(seen.names).toEqual(['a', 'b', 'c', 'd', 'e']));
+    expect(reported).toEqual([]);
+    want([]);
+    await eventually(() => expect(seen.names).toEqual([]));
   });
 
   it('that cannot be read are reported, and written over', async () => {

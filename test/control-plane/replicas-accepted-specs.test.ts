@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { StoredSpec } from '../../control-plane/model/decision.ts';
-import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
 import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
+import { AcceptedSpecStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
@@ -116,22 +116,20 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
   });
 
-  it('are reported when they are too large, and the others stored', async () => {
+  it('are in several ConfigMaps when one is too small', async () => {
     const { specs, reported } = store(api());
     await specs.load();
     const large = kept(1, { text: randomBytes(1_100_000).toString('base64') });
-    specs.sync(
-      new Map([
-        ['u1', large],
-        ['u2', kept(1)],
-      ]),
-    );
-    await eventually(() => expect(names(api())).toEqual(['weir-kept-u2']));
-    expect(reported).toEqual([
-      expect.stringMatching(
-        /^The accepted spec of an object is too large to store: .*: team\/limits: 11\d{5}: 1000000$/,
-      ),
+    const wanted = new Map([
+      ['u1', large],
+      ['u2', kept(1)],
     ]);
+    specs.sync(wanted);
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u1', 'weir-kept-u1.2', 'weir-kept-u2']));
+    await eventually(() => expect(specs.stored).toEqual(wanted));
+    specs.sync(new Map([['u1', kept(2)]]));
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
+    expect(reported).toEqual([]);
   });
 
   it('fill a ConfigMap to its bound', async () => {
@@ -153,9 +151,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     api().apply(input);
     const { specs, reported } = store(api());
     expect(await specs.load()).toEqual(new Map());
-    expect(reported).toEqual([
-      'Cannot read a stored spec: weir-kept-u9: uid, namespace, name or specs.json.gz is missing',
-    ]);
+    expect(reported).toEqual(['Cannot read a stored spec: weir-kept-u9: specs.json is missing']);
   });
 
   it('are stored once the API server is back', async () => {

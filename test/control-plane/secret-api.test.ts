@@ -3,7 +3,7 @@ import { type IncomingHttpHeaders, request as plainRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { openSecretApi, type SecretApiOptions } from '../../control-plane/webhooks/secret-api.ts';
+import { openSecretApi, type SecretApiOptions } from '../../control-plane/http/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../support/certificates.ts';
 import { type RecordedTelemetry, recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { FleetsOfClients } from '../../control-plane/xds/fleet-permissions.ts';
+import type { FleetsOfClients } from '../../control-plane/xds/caller-identity.ts';
 import type { XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import {
   type CertificatePair,

@@ -6,7 +6,7 @@ export interface Defect {
   defect: string;
   /** From the root of the project. */
   file: string;
-  /** The declaration that holds the text: `isTransient`, `Reflector.watchEnded`, `ControlLoop.#apply`. */
+  /** The declaration that holds the text: `isTransient`, `WatchProgress.watchEnded`, `ControlLoop.#apply`. */
   within: string;
   /** Occurs once in the declaration. */
   search: string;

@@ -1,10 +1,14 @@
 /** What replicas of the control plane store in ConfigMaps: made by this version, or read from what an earlier one made. */
 
-import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-specs.ts';
-import { type ConfigMap, gzipCodec } from '../../control-plane/replicas/config-maps.ts';
+import {
+  type ConfigMap,
+  gzipCodec,
+  jsonOfParts,
+  splitJson,
+} from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
-import { decodeReport, encodeReport } from '../../control-plane/replicas/replica-reports.ts';
-import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
+import { reportFormat } from '../../control-plane/replicas/replica-reports.ts';
+import { AcceptedSpecStore, RemovedObjectStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { knownCapabilities } from '../../rules/language/capabilities.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
@@ -166,7 +170,11 @@ export async function writeStoredMaps(): Promise<StoredMaps> {
     },
     storedValues.removed,
   );
-  const report = await encodeReport(storedValues.report, { revision: '1', codec: gzipCodec });
+  const { prefix, file } = reportFormat;
+  const report = await splitJson({
+    ...{ name: `${prefix}${storedValues.report.replica}`, file, revision: '1', codec: gzipCodec },
+    json: reportFormat.write({ report: storedValues.report }),
+  });
   return {
     storedSpecs,
     domains,
@@ -193,5 +201,7 @@ export async function readStoredMaps(maps: StoredMaps): Promise<unknown> {
     return removedRead();
   });
   const reports = maps.report.map(({ metadata: { name }, ...map }) => ({ name, ...map }));
-  return { storedSpecs, domains, removed, report: await decodeReport(reports, gzipCodec) };
+  const json = await jsonOfParts(reports, reportFormat.file, gzipCodec);
+  const { report } = reportFormat.read(json, storedValues.report.replica);
+  return { storedSpecs, domains, removed, report };
 }

@@ -1,8 +1,7 @@
 /** What simulations rely on: the API server in memory answers as the real one does. Each test asks both. */
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { ApiRequest, KubernetesApi } from '../../control-plane/kubernetes/api.ts';
-import type { ApiError } from '../../control-plane/kubernetes/api-error.ts';
-import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
+import type { ApiError, ApiRequest, KubernetesApi } from '../../control-plane/kubernetes/api.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { installPrerequisites } from '../support/cluster.ts';
 import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';

@@ -1,6 +1,13 @@
 /** Access of one client to a simulated cluster. Answers take time, and faults can be injected into each request. */
-import type { ApiRequest, Denial, KubernetesApi, WatchStream } from '../../control-plane/kubernetes/api.ts';
-import { ApiError, rejection, unreachable } from '../../control-plane/kubernetes/api-error.ts';
+import {
+  ApiError,
+  type ApiRequest,
+  type Denial,
+  type KubernetesApi,
+  rejection,
+  unreachable,
+  type WatchStream,
+} from '../../control-plane/kubernetes/api.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import {
   apiVersion,

@@ -3,8 +3,8 @@
  * owners, generations, pages and watches behave as a real server's do, which memory-api.test.ts shows by asking both.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
-import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
+import { ApiError } from '../../control-plane/kubernetes/api.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import { type LabelSelector, parseLabelSelector } from '../../control-plane/source/label-selector.ts';
 import { isObject } from '../../rules/model.ts';
 import { applyFields, type FieldOwners, fromLeaves, leavesOf, replaceFields } from './field-owners.ts';

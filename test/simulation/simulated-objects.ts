@@ -1,5 +1,5 @@
 /** The objects of a simulation: it alone writes their specs, so it knows what limiters have to run. */
-import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import { kind as configKind, fleetKind, overrideKind } from '../../rules/language/kinds.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 import type { SeenObject } from '../truth/oracle.ts';

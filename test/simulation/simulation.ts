@@ -1,6 +1,6 @@
 /** A control plane of three replicas with ten limiters, on virtual time: what happens to it, and what must always hold. */
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import type { Condition } from '../../control-plane/model/config-object.ts';
 import { snapshotFor } from '../../control-plane/model/served-rules.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';

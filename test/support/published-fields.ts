@@ -1,4 +1,4 @@
-import type { FieldSchema } from '../../control-plane/model/newer-fields.ts';
+import type { FieldSchema } from '../../control-plane/model/decision.ts';
 
 /** An answer of `/openapi/v3` in which specs of RateLimitConfigs have these fields. */
 export function publishedFields(properties: Readonly<Record<string, FieldSchema>>): object {

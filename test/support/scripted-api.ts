@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { KubeConfig } from '@kubernetes/client-node';
 import { onTestFinished } from 'vitest';
 import { KubernetesClient, type KubernetesClientOptions } from '../../control-plane/kubernetes/client.ts';
-import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import { eventually } from './eventually.ts';
 import { listenInTest } from './listen-in-test.ts';
 

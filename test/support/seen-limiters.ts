@@ -1,4 +1,4 @@
-import type { FleetExpectation } from '../../control-plane/model/fleet-object.ts';
+import type { FleetExpectation } from '../../control-plane/model/config-object.ts';
 import type { ReplicaReport } from '../../control-plane/model/fleet-snapshot.ts';
 import { type FleetRollout, VersionLedger } from '../../control-plane/reconcile/fleet-rollout.ts';
 import { LimiterView } from '../../control-plane/reconcile/limiter-view.ts';

@@ -1,7 +1,6 @@
 /** The RateLimitConfigs that the test writes, and what it knows of each: it is the only one who writes specs. */
 
-import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { ApiError, type ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import type { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 import type { SeenObject } from './oracle.ts';

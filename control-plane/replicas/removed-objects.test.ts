@@ -6,8 +6,8 @@ import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import type { ApiRequest } from '../kubernetes/api.ts';
-import type { RemovedObject } from '../reconcile/removals.ts';
-import { RemovedObjectStore } from './removed-objects.ts';
+import type { RemovedObject } from '../model/decision.ts';
+import { RemovedObjectStore } from './stored-state.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
@@ -71,22 +71,18 @@ it('only the leader writes', async () => {
   expect(stored()).toEqual([]);
 });
 
-it('the newest deleted objects are stored if not all of them fit, and the log says how many', async () => {
-  const { time, open, read, telemetry } = setUp();
+it('all deleted objects are stored, in several ConfigMaps if necessary', async () => {
+  const { time, open, read, stored, telemetry } = setUp();
   const leader = open('leader', true);
   open('follower', false);
   await time.advance(1_000);
-  // Ten times 150 kB, in one ConfigMap of at most 1 MiB.
+  // Ten times 150 kB, in ConfigMaps of at most 1 MB.
   const objects = Array.from({ length: 10 }, (_, index) => removed(`o${index}`, 75_000));
   leader.sync(objects);
   await time.advance(1_000);
-  expect(read.get('follower')?.map(({ name }) => name)).toEqual(['o5', 'o6', 'o7', 'o8', 'o9']);
-  expect(telemetry.events).toEqual([
-    [
-      'The ConfigMap is too small for all deleted objects: a restart would lose some of their webhooks',
-      { objects: 10, stored: 5 },
-    ],
-  ]);
+  expect(read.get('follower')).toEqual(objects);
+  expect(stored().map(({ metadata }) => metadata.name)).toEqual(['weir-removed', 'weir-removed.2']);
+  expect(telemetry.events).toEqual([]);
 });
 
 it('nothing is written that is stored already, not even by the next leader', async () => {

@@ -1,5 +1,6 @@
-/** Names and labels of replicas, and of the objects in the control plane's namespace. */
+/** The objects in the control plane's own namespace: their names and labels, and how they are written and deleted. */
 import { createHash } from 'node:crypto';
+import { hasStatus, type KubernetesApi } from '../kubernetes/api.ts';
 
 export interface ReplicaNameOptions {
   /** POD_NAME. If it is unset or empty, the host's name and a random text form the name. */
@@ -58,4 +59,29 @@ export function managedLabels(role?: ObjectRole): Record<string, string> {
 /** Returns the name of the Lease object that shows that a replica is alive. */
 export function replicaLeaseName(replica: string): string {
   return `weir-replica-${replica}`;
+}
+
+/** The object whose deletion deletes another one. */
+export interface Owner {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+}
+
+/** Succeeds if the object does not exist. With `resourceVersion`, it leaves an object that was written since. */
+export async function deleteObject(
+  client: KubernetesApi,
+  {
+    path,
+    timeoutMs,
+    resourceVersion,
+  }: { path: string; timeoutMs: number; resourceVersion?: string | undefined },
+): Promise<void> {
+  const body = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
+  try {
+    await client.request({ method: 'DELETE', path, timeoutMs, body });
+  } catch (error) {
+    if (!hasStatus(error, 404) && !hasStatus(error, 409)) throw error;
+  }
 }

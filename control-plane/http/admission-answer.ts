@@ -12,7 +12,7 @@ import { reviewSources } from '../../rules/review/review-sources.ts';
 import type { RuleWarning } from '../../rules/review/rule-level.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { checkSources } from '../../rules/validate-sources.ts';
-import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
+import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { type RejectionReason, reasons } from '../model/reasons.ts';

@@ -6,8 +6,7 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
-import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import { limitedOf } from '../model/rule-support.ts';
+import { type LimiterReport, limitedOf } from '../model/fleet-snapshot.ts';
 import { noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
 import {

@@ -1,16 +1,19 @@
 /** The listener for the ValidatingWebhookConfiguration: the API server calls `POST /validate` over TLS. It changes nothing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestMemory } from '../../process/http/http-connection.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import type { HttpCall, HttpListener } from '../../process/http/http-server.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
-import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import { addressGroup } from '../../process/net/peer.ts';
+import type { TlsFiles } from '../../process/net/tls-credentials.ts';
+import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-answer.ts';
-import { ReviewLine } from './review-line.ts';
+import { openTlsListener, reportedMs } from './ports.ts';
 
 export interface AdmissionServerOptions extends Telemetry {
   files: TlsFiles;
@@ -30,49 +33,16 @@ const maxBodyBytes = 8 * 1024 * 1024;
 /** Chosen: far longer than a body takes within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
-const reportedMs = 1_000;
-/** The name in log lines. */
-const listenerName = 'admission';
 
 /** Opens the server, which then has to `listen`. Rejects with a WatchedFilesError if the certificate is invalid at the start. */
-export async function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
-  const { log, metrics, timers, files, closeGraceMs, reloadIntervalMs } = options;
+export function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
   const desk = new AdmissionDesk(options);
-  const handshakes = new LogThrottle<{ peer: string; reason: string }>(
-    timers,
-    (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
-    reportedMs,
-  );
-  const credentials = await watchTlsCredentials({
-    files,
-    timers,
-    ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
-    changed: (next) => {
-      server.useTls(next);
-      lines.certificateChanged(log, { listener: listenerName });
-    },
-    rejected: (reason) => lines.certificateRejected(log, { listener: listenerName, reason }),
-  });
-  const server = new HttpServer({
+  return openTlsListener({
+    ...options,
+    name: 'admission',
     serve: (call) => desk.serve(call),
-    closeGraceMs,
-    tls: credentials.first,
-    connections: options.connections,
-    onFault: (error) => {
-      metrics.all.faults.inc();
-      lines.fault(log, { call: listenerName, error });
-    },
-    onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
+    closed: () => desk.close(),
   });
-  return {
-    listen: (address) => server.listen(address),
-    async close() {
-      credentials.close();
-      await server.close();
-      handshakes.close();
-      desk.close();
-    },
-  };
 }
 
 /** Reads reviews, and answers them one at a time: see `ReviewLine`. */
@@ -136,9 +106,9 @@ class AdmissionDesk {
     }
     const answer = await this.#options.answer(review);
     if (answer.allowed) {
-      this.#options.metrics.admissionReviewed(answer.warnings.length === 0 ? 'allowed' : 'warned');
+      this.#count(answer.warnings.length === 0 ? 'allowed' : 'warned');
     } else {
-      this.#options.metrics.admissionReviewed('refused');
+      this.#count('refused');
       const { namespace = '', name = '' } = review.object?.metadata ?? {};
       const { reason, message } = answer;
       this.#rejections.note({ object: `${namespace}/${name}`, reason, message });
@@ -147,8 +117,12 @@ class AdmissionDesk {
     response.end(reviewAnswer(review.uid, answer));
   }
 
+  #count(answer: string): void {
+    this.#options.metrics.all.admissionReviews.inc({ answer });
+  }
+
   #reject(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
-    this.#options.metrics.admissionReviewed(problem.status === 503 ? 'busy' : 'bad request');
+    this.#count(problem.status === 503 ? 'busy' : 'bad request');
     this.#unread.note(
       { from: request.socket.remoteAddress ?? 'unknown', reason: problem.text },
       problem.text,
@@ -174,4 +148,84 @@ function headProblem({ method, headers }: IncomingMessage, length: number): Prob
   if (Number.isNaN(length)) return { status: 411, text: 'the content length is missing' };
   if (length <= maxBodyBytes) return undefined;
   return { status: 413, text: `the body is longer than ${maxBodyBytes} bytes` };
+}
+
+/** Chosen: an API server with more unanswered reviews than this gives up on them before their turn comes. */
+const maxWaiting = 64;
+
+/**
+ * `turn`: the work was done. `shed`: the review was dropped in favor of others, so its caller needs an answer. `gone`: its caller left.
+ */
+export type LineEnd = 'turn' | 'shed' | 'gone';
+
+export interface WaitingCall {
+  request: IncomingMessage;
+  response: ServerResponse;
+  memory: RequestMemory;
+}
+
+interface QueuedReview {
+  readonly group: string;
+  end(end: LineEnd): void;
+}
+
+/** The queue of reviews with complete bodies, which are answered one at a time. Addresses take turns. */
+export class ReviewLine {
+  readonly #clock: Clock;
+  readonly #timers: Timers;
+  readonly #waiting = new FairQueue<QueuedReview>();
+  #isBusy = false;
+
+  constructor({ clock, timers }: { clock: Clock; timers: Timers }) {
+    this.#clock = clock;
+    this.#timers = timers;
+  }
+
+  /** Does the work when its turn comes, and then pauses for as long as the work took, so that limiters are served meanwhile. */
+  async take(call: WaitingCall, bufferedBytes: number, work: () => Promise<void>): Promise<LineEnd> {
+    const end = await this.#wait(call, bufferedBytes);
+    if (end !== 'turn') return end;
+    const startMs = this.#clock.monotonicMs();
+    try {
+      await work();
+    } finally {
+      this.#timers.after(this.#clock.monotonicMs() - startMs, () => {
+        this.#isBusy = false;
+        this.#next();
+      });
+    }
+    return end;
+  }
+
+  #wait({ request, response, memory }: WaitingCall, bufferedBytes: number): Promise<LineEnd> {
+    return new Promise((resolve) => {
+      const leave = (): void => entry.end('gone');
+      const entry: QueuedReview = {
+        group: addressGroup(request.socket.remoteAddress),
+        end: (end) => {
+          this.#waiting.remove(entry);
+          response.off('close', leave);
+          memory.giveUp = undefined;
+          memory.hold(0);
+          resolve(end);
+        },
+      };
+      if (response.destroyed) return resolve('gone');
+      response.once('close', leave);
+      this.#waiting.add(entry);
+      memory.giveUp = () => entry.end('shed');
+      // Holding this memory may end another review, or this one.
+      memory.hold(bufferedBytes);
+      if (this.#waiting.size > maxWaiting) this.#waiting.shed()?.end('shed');
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    if (this.#isBusy) return;
+    const next = this.#waiting.next();
+    if (next === undefined) return;
+    this.#isBusy = true;
+    next.end('turn');
+  }
 }

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { type LineEnd, ReviewLine, type WaitingCall } from './review-line.ts';
+import { type LineEnd, ReviewLine, type WaitingCall } from './admission-server.ts';
 
 interface Review {
   /** Bytes that it holds now. */

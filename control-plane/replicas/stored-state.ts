@@ -1,97 +1,39 @@
-/**
- * Specs that are served in place of a newer generation, stored in one ConfigMap for each object. Every replica reads them, and the leader
- * writes them. So a restart removes no limits if the last change of an object was bad, or if some limiters do not support it. A replica
- * that accepted a newer generation than the stored one, which the leader missed, stores its own. All replicas then serve the newest
- * generation that any of them accepted.
- */
+/** Accepted specs and deleted objects, which outlive the process in ConfigMaps of the control plane's own namespace. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { LastAcceptedSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
+import type { RemovedObject, SpecGeneration, StoredSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type Codec, type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
-import { type SharedFormat, SharedValues } from './shared-values.ts';
+import { type SharedFormat, SharedValues, type SharedValuesParts } from './shared-values.ts';
 
-/** A list of `{ generation, spec }`, newest first: see `LastAcceptedSpec`. */
-const specsKey = 'specs.json.gz';
-/** Chosen: far above the size of an object that the API server accepts. */
-const longestJson = 64 * 1024 * 1024;
+const specSchema = z.object({ generation: z.int().positive(), spec: z.unknown() });
+const storedSpecSchema = z.object({
+  namespace: z.string(),
+  name: z.string(),
+  ...specSchema.shape,
+  fallback: specSchema.exactOptional(),
+});
 
-function storedSpecName(uid: string): string {
-  return `weir-kept-${uid}`;
-}
-
-async function encodeStoredSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
-  const { namespace, name, fallback } = stored;
-  const specs = [stored, ...(fallback ? [fallback] : [])].map(({ generation, spec }) => ({
-    generation,
-    spec,
-  }));
-  const compressed = await codec.compress(JSON.stringify(specs));
-  return {
-    name: storedSpecName(uid),
-    data: { uid, namespace, name },
-    binaryData: { [specsKey]: compressed.toString('base64') },
-  };
-}
-
-const storedSpecsSchema = z.array(z.object({ generation: z.int().positive(), spec: z.unknown() }));
-
-/** Rejects if the ConfigMap does not contain a stored spec. */
-async function decodeStoredSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
-  const { uid, namespace, name } = map.data;
-  const compressed = map.binaryData[specsKey];
-  if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
-    throw new Error(`uid, namespace, name or ${specsKey} is missing`);
-  }
-  if (storedSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
-  const json = await codec.decompress(Buffer.from(compressed, 'base64'), longestJson);
-  const [newest, fallback] = storedSpecsSchema.parse(JSON.parse(json));
-  if (newest === undefined) throw new Error(`${specsKey} has no specs`);
-  return { namespace, name, ...newest, ...(fallback && { fallback }) };
-}
-
-/**
- * Returns whether both are equal. A generation may have been accepted with more than one spec, because a CRD of another version adds or
- * drops fields.
- */
-function isSameStoredSpec(a: LastAcceptedSpec, b: LastAcceptedSpec): boolean {
-  return isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback);
-}
-
+/** A generation may have been accepted with more than one spec, because a CRD of another version adds or drops fields. */
 function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
   return a?.generation === b?.generation && isDeepStrictEqual(a?.spec, b?.spec);
 }
 
-function storedSpecFormat({
-  codec,
-  log,
-}: Pick<AcceptedSpecStoreOptions, 'codec' | 'log'>): SharedFormat<StoredSpec> {
-  return {
-    keyOf: ({ name, data: { uid = '' } }) => (storedSpecName(uid) === name ? uid : name),
-    decode: ([map]) => decodeStoredSpec(map!, codec),
-    encode: async (uid, spec) => {
-      const map = await encodeStoredSpec(uid, spec, codec);
-      const bytes = Buffer.byteLength(map.binaryData[specsKey]!, 'base64');
-      if (bytes <= maxConfigMapBytes) return { maps: [map], isWhole: true };
-      const object = `${spec.namespace}/${spec.name}`;
-      lines.acceptedSpecTooLarge(log, { object, bytes, maxBytes: maxConfigMapBytes });
-      return { maps: [], isWhole: false };
-    },
-    isSame: isSameStoredSpec,
-  };
-}
+/** The format of specs by the uid of their object. */
+const specFormat: SharedFormat<StoredSpec> = {
+  prefix: 'weir-kept-',
+  file: 'specs.json',
+  write: ({ fallback, ...stored }) => {
+    const { generation, spec } = fallback ?? {};
+    return JSON.stringify({ ...stored, fallback: fallback && { generation, spec } });
+  },
+  read: (json) => storedSpecSchema.parse(json),
+  isSame: (a, b) => isSameSpec(a, b) && isSameSpec(a.fallback, b.fallback),
+};
 
-export interface AcceptedSpecStoreOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesApi;
-  namespace: string;
+export interface AcceptedSpecStoreOptions extends SharedValuesParts, Pick<Telemetry, 'log'> {
   leads(): boolean;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
-  codec: Codec;
   /** Called, with the uids, when stored specs have changed or were read for the first time. */
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
@@ -101,6 +43,11 @@ const raiseAfterMs = 1_000;
 /** Chosen: a leader may replace a newer spec by an older one before it has read the newer one, or repeatedly if it cannot read it. */
 const mostReturns = 3;
 
+/**
+ * Specs that are served in place of a newer generation. Every replica reads them, and the leader writes them. So a restart removes no
+ * limits if the last change of an object was bad, or if some limiters do not support it. A replica that accepted a newer generation than
+ * the stored one, which the leader missed, stores its own. All replicas then serve the newest generation that any of them accepted.
+ */
 export class AcceptedSpecStore {
   readonly #options: AcceptedSpecStoreOptions;
   readonly #values: SharedValues<StoredSpec>;
@@ -120,7 +67,7 @@ export class AcceptedSpecStore {
     this.#values = new SharedValues({
       ...options,
       role: 'kept-spec',
-      format: storedSpecFormat(options),
+      format: specFormat,
       mayWrite: () => leads() === this.#isOfLeader,
       read: () => {
         for (const [uid, { generation }] of this.stored) this.#see(uid, generation);
@@ -204,5 +151,75 @@ export class AcceptedSpecStore {
   #objectText(uid: string): string {
     const spec = this.#wanted.get(uid) ?? this.stored.get(uid);
     return spec === undefined ? uid : `${spec.namespace}/${spec.name}`;
+  }
+}
+
+/** Chosen: objects that are deleted together are stored in one write. */
+const writeIntervalMs = 200;
+
+const removedSchema: z.ZodType<RemovedObject[]> = z.array(
+  z.object({
+    kind: z.literal(overrideKind).exactOptional(),
+    namespace: z.string(),
+    name: z.string(),
+    uid: z.string(),
+    generation: z.number(),
+    served: z.nullable(z.object({ fleet: z.string(), domain: z.string(), resource: z.string() })),
+    removedMs: z.number(),
+  }),
+);
+
+const removedFormat: SharedFormat<readonly RemovedObject[]> = {
+  prefix: 'weir-removed',
+  file: 'objects.json',
+  write: (objects) => JSON.stringify(objects),
+  read: (json) => removedSchema.parse(json),
+  isSame: isDeepStrictEqual,
+};
+/** The key of the only list. */
+const listKey = '';
+
+export interface RemovedObjectStoreOptions extends SharedValuesParts, Pick<Telemetry, 'log'> {
+  /** Called before each write. */
+  mayWrite(): boolean;
+  /** Called when the stored list has changed, or was read for the first time. Another leader may have written it. Call `sync`. */
+  changed(stored: readonly RemovedObject[]): void;
+}
+
+/**
+ * Deleted objects about which receivers of webhooks were not notified yet. Every replica reads them, and the leader writes them, so that
+ * the next leader can notify receivers.
+ */
+export class RemovedObjectStore {
+  readonly #values: SharedValues<readonly RemovedObject[]>;
+
+  constructor(options: RemovedObjectStoreOptions) {
+    const { log, changed } = options;
+    this.#values = new SharedValues<readonly RemovedObject[]>({
+      ...options,
+      role: 'removed',
+      intervalMs: writeIntervalMs,
+      format: removedFormat,
+      read: () => changed(this.#values.stored.get(listKey) ?? []),
+      lines: {
+        unreachable: (reason) => lines.removedUnreachable(log, { reason }),
+        reachable: () => lines.removedReachable(log),
+        skipped: (name, reason) => lines.removedSkipped(log, { name, reason }),
+        notStored: (_, error) => lines.removedNotStored(log, { error }),
+      },
+    });
+  }
+
+  start(): void {
+    void this.#values.load();
+  }
+
+  /** Makes the stored objects equal to these. It writes soon, and again after failures, while this process may write. */
+  sync(objects: readonly RemovedObject[]): void {
+    this.#values.sync(new Map(objects.length === 0 ? [] : [[listKey, objects]]));
+  }
+
+  close(): Promise<void> {
+    return this.#values.close();
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import type { HttpCall, HttpListener } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { AddressThrottle } from '../../process/net/address-throttle.ts';
@@ -15,20 +15,16 @@ import {
   shortestToken,
   tokenProblem,
 } from '../../process/net/bearer-token.ts';
-import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import type { TlsFiles } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { LookupRejection, Telemetry } from '../telemetry/control-plane-metrics.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
-
-export const secretPath = '/v1/webhooks/default/secret';
+import type { LookupRejection } from '../telemetry/metric-set.ts';
+import { openSecret, SecretError, type SecretPlace, secretPath } from '../webhooks/signing-keys.ts';
+import { openTlsListener, reportedMs } from './ports.ts';
 
 /** Chosen: the longest text that a caller may send about itself. */
 const longestUserAgent = 100;
-const rejectionReportIntervalMs = 1_000;
-/** The name in log lines. */
-const listenerName = 'secret lookup';
-
 export interface SecretApiOptions extends Telemetry {
   token: SecretPlace;
   /** Undefined while webhooks are off. Every path then answers 404. */
@@ -50,52 +46,23 @@ export interface SecretApiOptions extends Telemetry {
  * at the start.
  */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
-  const { log, metrics } = options;
   const token = await openToken(options);
-  const certificate =
-    options.tls &&
-    watchTlsCredentials({
-      files: options.tls,
-      timers: options.timers,
-      ...(options.intervalMs === undefined ? {} : { reloadIntervalMs: options.intervalMs }),
-      changed: (pair) => {
-        server.useTls(pair);
-        lines.certificateChanged(log, { listener: listenerName });
-      },
-      rejected: (reason) => lines.certificateRejected(log, { listener: listenerName, reason }),
-    });
-  const tls = await certificate?.catch((error: unknown) => {
+  const doorkeeper = new Doorkeeper(options);
+  return openTlsListener({
+    ...options,
+    name: 'secret lookup',
+    files: options.tls,
+    reloadIntervalMs: options.intervalMs,
+    admit: (request, response) => doorkeeper.admit(request, response, token.current()),
+    serve: (call) => answerSecret(call, options),
+    closed: () => {
+      token.close();
+      doorkeeper.close();
+    },
+  }).catch((error: unknown) => {
     token.close();
     throw error;
   });
-  const doorkeeper = new Doorkeeper(options);
-  const handshakes = new LogThrottle<{ peer: string; reason: string }>(
-    options.timers,
-    (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
-    rejectionReportIntervalMs,
-  );
-  const server = new HttpServer({
-    admit: (request, response) => doorkeeper.admit(request, response, token.current()),
-    serve: (call) => answerSecret(call, options),
-    connections: options.connections,
-    closeGraceMs: options.closeGraceMs,
-    onFault: (error) => {
-      metrics.all.faults.inc();
-      lines.fault(log, { call: listenerName, error });
-    },
-    onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
-    ...(tls === undefined ? {} : { tls: tls.first }),
-  });
-  return {
-    listen: (address) => server.listen(address),
-    async close() {
-      token.close();
-      tls?.close();
-      await server.close();
-      handshakes.close();
-      doorkeeper.close();
-    },
-  };
 }
 
 /** Checks each request first. A caller without a token gets no information, not even which paths exist. */
@@ -111,7 +78,7 @@ class Doorkeeper {
     this.#rejections = new LogThrottle(
       timers,
       (rejection, times) => lines.lookupRejected(log, { ...rejection, times }),
-      rejectionReportIntervalMs,
+      reportedMs,
     );
   }
 
@@ -130,7 +97,7 @@ class Doorkeeper {
     const isMissing = authorization === undefined;
     const waitMs = isMissing ? 0 : this.#wrong(from);
     const reason = isMissing ? 'no token' : waitMs === 0 ? 'wrong token' : 'slowed';
-    this.#metrics.lookupRejected(reason);
+    this.#metrics.all.secretLookupsRejected.inc({ reason });
     this.#rejections.note({ from, reason }, reason);
     if (reason === 'slowed') {
       response.setHeader('Retry-After', Math.ceil(waitMs / 1000));

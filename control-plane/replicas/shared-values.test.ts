@@ -1,0 +1,139 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
+import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
+import { plainCodec } from '../../test/simulation/simulated-replica.ts';
+import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { type ConfigMap, splitJson } from './config-maps.ts';
+import { managedLabels } from './own-objects.ts';
+import { type SharedFormat, SharedValues } from './shared-values.ts';
+
+/** A long text of JSON, which is stored in parts. */
+const longText = (letter: string): string => letter.repeat(9_000);
+
+const format: SharedFormat<string> = {
+  ...{ prefix: 'weir-text-', file: 'text.json', keepsLast: true },
+  write: (text) => JSON.stringify(text),
+  read: (json) => {
+    if (typeof json !== 'string') throw new Error('not a text');
+    return json;
+  },
+  isSame: (a, b) => a === b,
+};
+
+/** A reader of texts by key, and what it reports. */
+async function collection(more: Partial<SharedFormat<string>> = {}) {
+  const time = new VirtualTime();
+  const { clock, timers } = new SimulatedProcess(time);
+  const cluster = new MemoryCluster(() => clock.nowMs());
+  const client = new MemoryApi({ cluster, timers, userAgent: 'test' });
+  const reported: string[] = [];
+  const values = new SharedValues<string>({
+    ...{ client, clock, timers, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
+    role: 'limiters',
+    format: { ...format, ...more },
+    mayWrite: () => false,
+    read: (hasChanged) => {
+      if (hasChanged) reported.push('changed');
+    },
+    lines: {
+      ...{ unreachable: () => {}, reachable: () => {}, notStored: () => {} },
+      skipped: (name, reason) => reported.push(`${name}: ${reason}`),
+    },
+  });
+  onTestFinished(async () => {
+    await Promise.all([values.close(), time.advance(10_000)]);
+  });
+  await Promise.all([values.load(), time.advance(100)]);
+  reported.length = 0;
+  const put = async (...maps: readonly ConfigMap[]): Promise<void> => {
+    for (const { name, data, binaryData } of maps)
+      cluster.apply(
+        { kind: configMaps, namespace: 'weir-system', name, isStatus: false },
+        { metadata: { name, namespace: 'weir-system', labels: managedLabels('limiters') }, data, binaryData },
+        { manager: 'test', force: true },
+      );
+    await time.advance(100);
+  };
+  const drop = async (...names: readonly string[]): Promise<void> => {
+    for (const name of names)
+      cluster.delete({ kind: configMaps, namespace: 'weir-system', name, isStatus: false }, {});
+    await time.advance(100);
+  };
+  return { values, reported, put, drop };
+}
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
+
+/** In parts of 2,000 bytes, if the text is long. */
+function mapsOf(key: string, text: string, revision: string): Promise<ConfigMap[]> {
+  return splitJson({
+    ...{ name: `weir-text-${key}`, file: 'text.json', revision, maxPartBytes: 2_000, codec: plainCodec },
+    json: JSON.stringify(text),
+  });
+}
+
+describe('stored values', () => {
+  it('are one for each key, in one or several ConfigMaps', async () => {
+    const { values, reported, put } = await collection();
+    await put(...(await mapsOf('a', 'short', 'r1')), ...(await mapsOf('b', longText('x'), 'r1')));
+    expect(values.stored).toEqual(
+      new Map([
+        ['a', 'short'],
+        ['b', longText('x')],
+      ]),
+    );
+    expect([...values.maps].map(([key, maps]) => [key, maps.length])).toEqual([
+      ['a', 1],
+      ['b', 5],
+    ]);
+    expect(new Set(reported)).toEqual(new Set(['changed']));
+  });
+
+  it('stay until all parts of the next value are there', async () => {
+    const { values, reported, put } = await collection();
+    const [before, next] = [await mapsOf('a', longText('x'), 'r1'), await mapsOf('a', longText('y'), 'r2')];
+    await put(...before);
+    await put(...next.slice(0, 1));
+    expect(values.stored.get('a')).toBe(longText('x'));
+    await put(...next.slice(1));
+    expect(values.stored.get('a')).toBe(longText('y'));
+    expect(reported).toEqual(['changed', 'changed']);
+  });
+
+  it('have nothing of parts that a longer value left', async () => {
+    const { values, put } = await collection();
+    await put(...(await mapsOf('a', longText('x'), 'r1')));
+    await put(...(await mapsOf('a', 'short', 'r2')));
+    expect(values.stored.get('a')).toBe('short');
+  });
+
+  it('are read once, and not when nothing of them changed', async () => {
+    const { reported, put } = await collection({ read: () => 'constant' });
+    await put(...(await mapsOf('a', 'x', 'r1')));
+    await put(...(await mapsOf('b', 'y', 'r1')));
+    await put(...(await mapsOf('a', 'z', 'r2')));
+    expect(reported).toEqual(['changed', 'changed']);
+  });
+
+  it('are forgotten once their ConfigMaps are gone', async () => {
+    const { values, reported, put, drop } = await collection();
+    await put(...(await mapsOf('a', 'x', 'r1')));
+    await drop('weir-text-a');
+    expect([...values.stored]).toEqual([]);
+    expect(reported).toEqual(['changed', 'changed']);
+  });
+
+  it.each<[isKept: string, keepsLast: boolean, stored: string | undefined, data: Record<string, string>]>([
+    ['stay', true, 'x', { revision: 'r2', part: '1/1', 'text.json': '{' }],
+    ['stay', true, 'x', {}],
+    ['go', false, undefined, { revision: 'r2', part: '1/1', 'text.json': '1' }],
+  ])('%s where the next value is damaged, which is reported once', async (_, keepsLast, kept, data) => {
+    const { values, reported, put } = await collection({ keepsLast });
+    await put(...(await mapsOf('a', 'x', 'r1')));
+    const damaged = { name: 'weir-text-a', data, binaryData: {} };
+    await put(damaged);
+    await put(...(await mapsOf('b', 'y', 'r1')));
+    expect(values.stored.get('a')).toBe(kept);
+    expect(reported.filter((line) => line.startsWith('weir-text-a: '))).toHaveLength(1);
+  });
+});
