@@ -50,7 +50,7 @@ export class MemorySource implements ObjectSource {
 
   setStatus(uid: string, status: ConfigStatus): void {
     this.#put({ ...(this.objects.get(uid) as ConfigObject), status });
-    this.#listener?.statusShown();
+    this.#listener?.changed();
   }
 
   async close(): Promise<void> {}

@@ -69,8 +69,6 @@ export interface OpenBackingOptions extends Telemetry {
   random(): number;
   /** Called with all news, except for objects. */
   learn: UpdateWorld;
-  /** Returns whether this process wrote the version of the object that an event shows: see `WriteLedger.isOwn`. */
-  isOwnWrite(object: ConfigObject): boolean;
 }
 
 /** Creates the backing without opening a connection. Throws a KubernetesConfigError if no API server is configured. */

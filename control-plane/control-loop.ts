@@ -36,7 +36,7 @@ import { unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
 export interface ControlLoopOptions
-  extends Omit<OpenBackingOptions, 'learn' | 'isOwnWrite'>,
+  extends Omit<OpenBackingOptions, 'learn'>,
     Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'>,
     Telemetry {
   settings: ControlPlaneSettings;
@@ -91,7 +91,6 @@ export class ControlLoop {
     this.backing = options.openBacking({
       ...options,
       learn: (news) => this.#learn(typeof news === 'function' ? news(this.#world) : news),
-      isOwnWrite: (object) => this.#world.writes.isOwn(object),
     });
     this.streams = this.#createStreams(replica);
     this.#reportPace = new Pace({
@@ -172,14 +171,8 @@ export class ControlLoop {
 
   #sourceListener(): SourceListener {
     const { source } = this.backing;
-    const objects = (edits: number): void =>
-      this.#learn({ objects: source.objects, left: source.left(), edits: this.#world.edits + edits });
-    return {
-      listed: () => objects(1),
-      changed: () => objects(1),
-      statusShown: () => objects(0),
-      cutOff: (isWatchCut) => this.#learn({ isWatchCut }),
-    };
+    const changed = (): void => this.#learn({ objects: source.objects, left: source.left() });
+    return { listed: changed, changed, cutOff: (isWatchCut) => this.#learn({ isWatchCut }) };
   }
 
   #learn(news: Partial<World>): void {
@@ -203,7 +196,6 @@ export class ControlLoop {
     const { clock, timers } = this.#options;
     const last = this.#round;
     const startMs = clock.monotonicMs();
-    if (this.#world.edits !== last.world.edits) this.#unsentChangeMs ??= startMs;
     const { round, outcome } = decide(this.#world, last, {
       wallMs: clock.nowMs(),
       monotonicMs: startMs,
@@ -213,6 +205,7 @@ export class ControlLoop {
     });
     this.#round = round;
     this.#world = round.world;
+    if (outcome.isEdited) this.#unsentChangeMs ??= startMs;
     this.#apply(outcome, last, clock.monotonicMs() - startMs);
     this.#callOff();
     const { waitMs } = outcome;

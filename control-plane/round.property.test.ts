@@ -59,7 +59,7 @@ function begin(): Play {
   const decider = new Decider({ mergeDomains: false, domainOwners: unrestrictedOwners, controllerName });
   const round = firstRound({ decider, controllerName, removals: { max: 5, forgetAfterMs: 60_000 } });
   const stored = VersionedMap.of<ConfigObject>();
-  const known = { objects: stored, policy: noPolicy, acceptedSpecs: new Map(), edits: 1, leads: true };
+  const known = { objects: stored, policy: noPolicy, acceptedSpecs: new Map(), leads: true };
   const world = { ...unknownWorld, ...known };
   return {
     ...{ round, world, stored },
@@ -78,7 +78,7 @@ function learn(play: Play, news: Partial<World>): Play {
 }
 
 function shown(play: Play): Play {
-  return learn(play, { objects: play.stored, edits: play.world.edits + 1 });
+  return learn(play, { objects: play.stored });
 }
 
 function limiters({ round }: Play, choice: number): LimiterReport[] {

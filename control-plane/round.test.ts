@@ -80,7 +80,7 @@ function next(): void {
 
 /** The source shows `objects`. */
 function changed(): void {
-  learn({ objects: new Map(objects.map((object) => [object.uid, object])), edits: world.edits + 1 });
+  learn({ objects: new Map(objects.map((object) => [object.uid, object])) });
 }
 
 const shop = (generation: number, spec: unknown): ConfigObject =>
@@ -91,7 +91,6 @@ const known = { domain: {}, descriptors: {} };
 describe('decide', () => {
   it('serves nothing before the first complete list', () => {
     learn({ acceptedSpecs: new Map() });
-    learn({ edits: 1 });
     timers.advance(10_000);
     expect(served).toEqual([]);
     changed();
@@ -598,11 +597,32 @@ describe('decide', () => {
     learn({ acceptedSpecs: new Map() });
     changed();
     for (let i = 0; i < 1_000; i++) {
+      objects = [shop(i, configSpec())];
       changed();
       timers.advance(1);
     }
     timers.advance(1_000);
     expect(served).toHaveLength(13);
+  });
+
+  it('decides on a status that somebody else wrote, and not on its own', () => {
+    start({ controllerName: 'ours' });
+    learn({ acceptedSpecs: new Map() });
+    const object = { ...shop(1, configSpec()), resourceVersion: '1' };
+    const show = (status: ConfigStatus, resourceVersion: string): void => {
+      objects = [{ ...object, status, resourceVersion }];
+      changed();
+      timers.advance(500);
+    };
+    objects = [object];
+    changed();
+    timers.advance(500);
+    const write = { object, status: { observedGeneration: 1, controllerName: 'ours', conditions: [] } };
+    learn({ writes: world.writes.begun(write) });
+    show(write.status, '2');
+    expect(served).toHaveLength(1);
+    show({ ...write.status, controllerName: 'theirs' }, '3');
+    expect(served).toHaveLength(2);
   });
 
   it('leaves the round before as it was, so that another future may follow from it', () => {
@@ -611,7 +631,7 @@ describe('decide', () => {
     timers.advance(1_000);
     const before = { ...round, rhythms: { ...round.rhythms } };
     const at = moment();
-    const news = { ...world, edits: world.edits + 1 };
+    const news = { ...world, objects: new Map([['u1', shop(1, configSpec())]]) };
     const one = decide(news, round, at);
     expect(round).toEqual(before);
     expect(one.round.rhythms.snapshots.dueMs).toBe(timers.nowMs + 5);
@@ -650,7 +670,6 @@ describe('decide', () => {
     });
     const show = (...list: ConfigObject[]): Partial<World> => ({
       objects: new Map(list.map((object) => [object.uid, object])),
-      edits: world.edits + 1,
     });
     const steps: (() => Partial<World>)[] = [
       () => ({ acceptedSpecs: new Map(), ...show(shop(1, spec('shop')), mail) }),
@@ -668,13 +687,15 @@ describe('decide', () => {
       world = { ...world, ...step() };
       for (let i = 0; i < 3; i++) {
         const at = moment();
-        const before = summary({ round, outcome: { shared: {}, waitMs: undefined } });
+        const before = summary({ round, outcome: { isEdited: false, shared: {}, waitMs: undefined } });
         const first = decide(world, round, at);
         const again = decide(world, round, at);
         const emptied = { ...round, options: { ...round.options, decider: new Decider(options) } };
         expect(summary(again)).toEqual(summary(first));
         expect(summary(decide(world, emptied, at))).toEqual(summary(first));
-        expect(summary({ round, outcome: { shared: {}, waitMs: undefined } })).toEqual(before);
+        expect(summary({ round, outcome: { isEdited: false, shared: {}, waitMs: undefined } })).toEqual(
+          before,
+        );
         decisions += Number(first.outcome.decided !== undefined);
         round = first.round;
         timers.advance(150);

@@ -106,6 +106,8 @@ export interface Round {
 }
 
 export interface RoundResult {
+  /** Whether objects have changed, other than by status writes of this process. */
+  isEdited: boolean;
   /** The decision of this round. Undefined if the previous decision remains. */
   decided?: { decision: ClusterDecision; last: ClusterDecision | undefined; changed: ReadonlySet<string> };
   /** Objects for whose specs in force the first decision waits. */
@@ -159,15 +161,16 @@ export function firstRound(options: RoundOptions): Round {
  */
 export function decide(world: World, last: Round, at: RoundState): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
-  const outcome: DraftOutcome = { shared: {} };
+  const outcome: DraftOutcome = { isEdited: isEdited(next, last.world), shared: {} };
   followCut(next, last.world, at, outcome);
   followStore(next, last.world, at);
   followLead(next, last.world, outcome);
-  if (snapshotsMayDiffer(next, last.world, at)) ask(next, 'snapshots', at.monotonicMs);
+  if (snapshotsMayDiffer(next, last.world, at, outcome)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
   if (outcome.decided || outcome.lead) share(next, at, outcome);
   followRemoved(next, last.world, at, outcome);
-  if (outcome.decided || statusesMayDiffer(next, last.world, at)) ask(next, 'statuses', at.monotonicMs);
+  if (outcome.decided || statusesMayDiffer(next, last.world, at, outcome))
+    ask(next, 'statuses', at.monotonicMs);
   const isStatusRound = begin(next, 'statuses', at.monotonicMs);
   if (isStatusRound) decideStatuses(next, at, outcome);
   const { fleets = [] } = world;
@@ -253,24 +256,38 @@ function isKnown({ objects, acceptedSpecs, policy }: World): boolean {
   return objects !== undefined && acceptedSpecs !== undefined && policy !== undefined;
 }
 
+/** A status write follows from a decision of this process, so it needs no new one. Others may say that other rules are served. */
+function isEdited({ world: { objects, writes }, options }: Draft, { objects: before }: World): boolean {
+  if (objects === undefined || before === undefined) return objects !== before;
+  const mayBeOthers = options.controllerName !== undefined;
+  return [...changedKeys(objects, before)].some((uid) => {
+    const now = objects.get(uid);
+    return now?.generation !== before.get(uid)?.generation || (mayBeOthers && !writes.isOwn(now!));
+  });
+}
+
 function snapshotsMayDiffer(
   { world, decision, patienceEndsMs = Number.POSITIVE_INFINITY }: Draft,
   before: World,
   { wallMs, monotonicMs }: RoundState,
+  outcome: DraftOutcome,
 ): boolean {
   const isNews =
-    world.edits !== before.edits ||
-    world.acceptedSpecs !== before.acceptedSpecs ||
-    world.policy !== before.policy;
+    outcome.isEdited || world.acceptedSpecs !== before.acceptedSpecs || world.policy !== before.policy;
   const isOverrideDue = wallMs >= (decision?.dueMs ?? Number.POSITIVE_INFINITY);
   const isPatienceOver = decision === undefined && monotonicMs >= patienceEndsMs;
   return isKnown(world) && (isNews || isOverrideDue || isPatienceOver);
 }
 
 /** Returns whether statuses may differ. Other changes of objects affect them only after a decision. */
-function statusesMayDiffer({ world, statusesDueMs }: Draft, before: World, { wallMs }: RoundState): boolean {
+function statusesMayDiffer(
+  { world, statusesDueMs }: Draft,
+  before: World,
+  { wallMs }: RoundState,
+  outcome: DraftOutcome,
+): boolean {
   const isNews = (part: keyof World): boolean => world[part] !== before[part];
-  const isStatusShown = isNews('objects') && !isNews('edits');
+  const isStatusShown = (isNews('objects') || isNews('left')) && !outcome.isEdited;
   const hasBegun = isNews('leads') && world.leads;
   const isReported = isNews('reports') || isNews('expectations') || isNews('removed');
   return isStatusShown || hasBegun || isReported || isNews('setbacks') || wallMs >= statusesDueMs;

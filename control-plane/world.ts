@@ -12,8 +12,6 @@ import type { Policy } from './reconcile/decide.ts';
 export interface World {
   /** The objects of this control plane, by uid. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
-  /** Counts changes of objects, other than the status writes of this process. */
-  readonly edits: number;
   /** Objects that no longer belong to this control plane, while their statuses still name it. */
   readonly left: readonly ConfigObject[];
   /** Access to fleets, the last owners of domains, and the schemas. */
@@ -48,7 +46,6 @@ export interface World {
 
 export const unknownWorld: World = {
   objects: undefined,
-  edits: 0,
   left: [],
   policy: undefined,
   acceptedSpecs: undefined,

@@ -131,7 +131,7 @@ export class DirectorySource implements ObjectSource {
 
   /** Stores a status until the object is gone. `objects` returns it. */
   setStatus(uid: string, status: ConfigStatus): void {
-    if (this.#objects.setStatus(uid, status)) this.#listener?.statusShown();
+    if (this.#objects.setStatus(uid, status)) this.#listener?.changed();
   }
 
   async close(): Promise<void> {

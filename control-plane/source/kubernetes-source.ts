@@ -28,8 +28,6 @@ export interface ObjectSource {
 export interface SourceListener {
   /** The first complete list has arrived: from now on, an object that is not in the world does not exist. Reported once. */
   listed(): void;
-  /** A status that this process wrote is now in `objects`, and nothing else has changed. */
-  statusShown(): void;
   /** Called when `objects` may have changed. Called only after `listed`, possibly several times for one change. */
   changed(): void;
   /** Called when `objects` may be older than the source's objects, and when that is over. */
@@ -46,8 +44,6 @@ export interface KubernetesSourceOptions extends Telemetry {
   labelSelector: string;
   /** The `controllerName` in statuses of this control plane. */
   controllerName: string;
-  /** See `OpenBackingOptions.isOwnWrite`. Such writes result from decisions of this process, so they need no new decision. */
-  isOwnWrite(object: ConfigObject): boolean;
   clock: Clock;
   timers: Timers;
   /** A number from 0 to below 1, for waits. */
@@ -80,7 +76,6 @@ export class KubernetesSource implements ObjectSource {
   /** The changes that `objects` does not show yet. */
   #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
-  #listener: SourceListener | undefined;
   /** The number of watches that had their first list. */
   #listed = 0;
   /** The number of watches in an outage, and the reported reason for the outage that they share. */
@@ -99,7 +94,6 @@ export class KubernetesSource implements ObjectSource {
 
   start(listener: SourceListener): void {
     const { namespaces } = this.#options;
-    this.#listener = listener;
     const places = namespaces.length === 0 ? [undefined] : [...new Set(namespaces)];
     this.#watches = new Map(
       places.flatMap((namespace) =>
@@ -158,7 +152,6 @@ export class KubernetesSource implements ObjectSource {
   }
 
   async close(): Promise<void> {
-    this.#listener = undefined;
     await Promise.all([...this.#watches.values()].map((watch) => watch.close()));
   }
 
@@ -190,22 +183,13 @@ export class KubernetesSource implements ObjectSource {
     return { item: { object: isOurs ? item : { ...item, spec: undefined }, isOurs } };
   }
 
-  /**
-   * Returns whether the change is news. It is news at once if it changes the generation of our object, or makes an object ours or
-   * no longer ours, even if another process writes a status at the same time. Changes to other objects are not news.
-   */
+  /** Returns whether the change is about objects that are ours or were, which includes writes of their statuses. */
   #shown(now: Seen | undefined, before: Seen | undefined): boolean {
     if (now === before) return false;
-    const isSame = before?.object.uid === now?.object.uid;
-    if (before !== undefined && !isSame) this.#put(before.object, undefined);
+    if (before !== undefined && before.object.uid !== now?.object.uid) this.#put(before.object, undefined);
     if (now !== undefined)
       this.#put(now.object, now.isOurs ? 'ours' : this.#isLeft(now) ? 'left' : undefined);
-    if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
-    const isOther = !isSame || before?.isOurs !== now?.isOurs;
-    if (!now || isOther || before?.object.generation !== now.object.generation) return true;
-    const isOwn = this.#options.isOwnWrite(now.object);
-    if (isOwn) this.#listener?.statusShown();
-    return !isOwn;
+    return [before, now].some((seen) => seen !== undefined && (seen.isOurs || this.#isLeft(seen)));
   }
 
   /**

@@ -1,7 +1,7 @@
-/** Which events of the watches are news at once, also while this process writes statuses. */
+/** Which events of the watches change what the source has. */
 import { expect, it, onTestFinished } from 'vitest';
 import { defaultClass } from '../../rules/language/kinds.ts';
-import { ConfigWrites, configSpec } from '../../test/support/config-object-builder.ts';
+import { configSpec } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
@@ -11,7 +11,6 @@ import { KubernetesSource } from './kubernetes-source.ts';
 const path = '/apis/ratelimit.weir.dev/v1alpha1/ratelimitconfigs';
 
 const controllerName = 'weir-system/weir';
-const status = { observedGeneration: 1, conditions: [], controllerName };
 
 interface Traits {
   version: string;
@@ -34,10 +33,8 @@ async function setUp(listed?: ApiObject) {
   const timers = new ManualTimers();
   const reported: string[] = [];
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
-  const writes = new ConfigWrites(clock);
   const source = new KubernetesSource({
     client,
-    isOwnWrite: (object) => writes.ledger.isOwn(object),
     namespaces: [],
     className: defaultClass,
     labelSelector: 'team=ours',
@@ -50,7 +47,6 @@ async function setUp(listed?: ApiObject) {
   onTestFinished(() => source.close());
   source.start({
     listed: () => reported.push('listed'),
-    statusShown: () => reported.push('status shown'),
     changed: () => reported.push('changed'),
     cutOff: () => {},
   });
@@ -58,54 +54,42 @@ async function setUp(listed?: ApiObject) {
   reported.length = 0;
   const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
     api.emit(path, type, object);
-  const write = (uid = 'u') => writes.begin({ object: { ...[...source.objects.values()][0]!, uid }, status });
-  return { source, reported, show, write };
+  const seen = () => [...source.objects.values()].map(({ uid, generation }) => `${uid} ${generation}`);
+  const left = () => source.left().map(({ uid }) => uid);
+  return { reported, show, seen, left };
 }
 
-it.each<[string, Traits, Traits]>([
-  ['leaves its labels', { version: '1' }, { version: '2', team: 'theirs' }],
-  ['gets its labels', { version: '1', team: 'theirs' }, { version: '2' }],
-  ['leaves its labels with our status', { version: '1' }, { version: '2', team: 'theirs', controllerName }],
-  ['gets its labels with our status', { version: '1', team: 'theirs' }, { version: '2', controllerName }],
-  ['changes its spec', { version: '1' }, { version: '2', generation: 2 }],
-  ['was created anew', { version: '1' }, { version: '2', uid: 'v' }],
-])('an object that %s is news at once, while its status is written', async (_, before, after) => {
-  const { reported, show, write } = await setUp(shop(before));
-  write();
-  show(shop(after));
-  await soon(() => expect(reported).toEqual(['changed']));
+it.each<[string, Traits, Traits, string[], string[]]>([
+  ['leaves its labels', { version: '1' }, { version: '2', team: 'theirs' }, [], []],
+  ['gets its labels', { version: '1', team: 'theirs' }, { version: '2' }, ['u 1'], []],
+  [
+    'leaves its labels with our status',
+    { version: '1' },
+    { version: '2', team: 'theirs', controllerName },
+    [],
+    ['u'],
+  ],
+  [
+    'gets its labels with our status',
+    { version: '1', team: 'theirs' },
+    { version: '2', controllerName },
+    ['u 1'],
+    [],
+  ],
+  ['changes its spec', { version: '1' }, { version: '2', generation: 2 }, ['u 2'], []],
+  ['was created anew', { version: '1' }, { version: '2', uid: 'v' }, ['v 1'], []],
+  ['has a new status', { version: '1' }, { version: '2', controllerName }, ['u 1'], []],
+])('an object that %s is news at once', async (_, before, after, now, left) => {
+  const source = await setUp(shop(before));
+  source.show(shop(after));
+  await soon(() => expect(source.reported).toEqual(['changed']));
+  expect([source.seen(), source.left()]).toEqual([now, left]);
 });
 
 it('a deletion is news at once', async () => {
-  const { reported, show, write } = await setUp(shop({ version: '1' }));
-  write();
+  const { reported, show, seen } = await setUp(shop({ version: '1' }));
   show(shop({ version: '2' }), 'DELETED');
-  await soon(() => expect(reported).toEqual(['changed']));
-});
-
-it('its own status is no news, whether the event or the answer comes first', async () => {
-  const { reported, show, write } = await setUp(shop({ version: '1' }));
-  write()({ is: 'written', version: '2' });
-  show(shop({ version: '2', controllerName }));
-  await soon(() => expect(reported).toEqual(['status shown']));
-  const end = write();
-  show(shop({ version: '3', controllerName }));
-  await soon(() => expect(reported).toEqual(['status shown', 'status shown']));
-  end({ is: 'written', version: '3' });
-  expect(reported).toEqual(['status shown', 'status shown']);
-});
-
-it('a status that somebody else wrote while its own is on the way is news at once', async () => {
-  const { reported, show, write } = await setUp(shop({ version: '1' }));
-  write();
-  show(shop({ version: '2', controllerName: 'weir-system/other' }));
-  await soon(() => expect(reported).toEqual(['changed']));
-});
-
-it('a status that somebody else wrote is news', async () => {
-  const { reported, show } = await setUp(shop({ version: '1' }));
-  show(shop({ version: '2' }));
-  await soon(() => expect(reported).toEqual(['changed']));
+  await soon(() => expect([reported, seen()]).toEqual([['changed'], []]));
 });
 
 it('what others do to their objects is none, unless the object still bears our name', async () => {

@@ -17,7 +17,6 @@ async function setUp(problems: [path: string, status: number][] = []) {
   const reported: string[] = [];
   const source = new KubernetesSource({
     client,
-    isOwnWrite: () => false,
     namespaces: [],
     className: defaultClass,
     labelSelector: '',
@@ -30,7 +29,6 @@ async function setUp(problems: [path: string, status: number][] = []) {
   onTestFinished(() => source.close());
   source.start({
     listed: () => reported.push('listed'),
-    statusShown: () => {},
     changed: () => reported.push('changed'),
     cutOff: (isCutOff) => reported.push(isCutOff ? 'cut off' : 'back'),
   });

@@ -28,11 +28,10 @@ function startSource(
 ) {
   const { namespaces = [], labelSelector = '', className = 'weir' } = options;
   const reported: string[] = [];
-  const counts = { shown: 0, changed: 0 };
+  const counts = { changed: 0 };
   const source = new KubernetesSource({
     ...recordedTelemetry(reportTo(reported)),
     client,
-    isOwnWrite: () => false,
     namespaces,
     className,
     labelSelector,
@@ -44,7 +43,6 @@ function startSource(
   });
   source.start({
     listed: () => {},
-    statusShown: () => counts.shown++,
     changed: () => counts.changed++,
     cutOff: () => {},
   });

@@ -20,15 +20,6 @@ export const followingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/kubernetes/watch-defaults.test.ts',
   },
   {
-    defect: 'an object that changes its class or labels while its status is written is news later',
-    file: 'control-plane/source/kubernetes-source.ts',
-    within: 'KubernetesSource.#shown',
-    search: ' || before?.isOurs !== now?.isOurs',
-    replace: '',
-    killedBy: 'control-plane/source/source-news.test.ts',
-    byTimeout: true,
-  },
-  {
     defect: 'changes of objects that were given up are no news',
     file: 'control-plane/source/kubernetes-source.ts',
     within: 'KubernetesSource.#shown',
@@ -39,12 +30,11 @@ export const followingMutants: readonly Mutant[] = [
   },
   {
     defect: 'every own status write is decided on again',
-    file: 'control-plane/source/kubernetes-source.ts',
-    within: 'KubernetesSource.#shown',
-    search: 'return !isOwn;',
-    replace: 'return true;',
-    killedBy: 'control-plane/source/source-news.test.ts',
-    byTimeout: true,
+    file: 'control-plane/round.ts',
+    within: 'isEdited',
+    search: '!writes.isOwn(now!)',
+    replace: 'true',
+    killedBy: 'control-plane/round.test.ts',
   },
   {
     defect: 'something is served before it is known who may use what',
