@@ -324,7 +324,8 @@ export class FleetRollout {
     const isShared = !isRejected && since.number <= this.#minAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
-    const key = `${asked.number} ${needs.join()} ${isRejected ? resource : ''}`;
+    // Two successors of a round may give one number to snapshots of different times.
+    const key = `${asked.number} ${asked.ms} ${needs.join()} ${isRejected ? resource : ''}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
       answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(asked, resource));
