@@ -184,6 +184,8 @@ describe('a hostile client of discovery', () => {
     prefix.writeUInt32BE(message.length, 1);
     const deaf = rawConnection(running.port, '127.0.0.2', 5, Buffer.concat([prefix, message]));
     await eventually(() => expect(deaf.isClosed).toBe(true));
+    // Its keepalive would end it later.
+    expect(running.messages()).toContain('Closed a connection of a limiter');
     const good = await startWeirLikeClient({ port: running.port, pod: 'g', reconnects: false });
     onTestFinished(() => good.close());
     expect(good.last?.names).toEqual(['team/a']);
