@@ -70,7 +70,7 @@ describe('npm run properties', () => {
     const hint = '"npm run properties -- --help" describes its arguments.\n';
     expect(await run('--times', '0')).toEqual({
       code: 2,
-      output: `--times is a number from 1 to 10000, not "0"\n${hint}`,
+      output: `--times is a number from 0.1 to 10000, not "0"\n${hint}`,
     });
     expect(await run('plain')).toEqual({
       code: 2,
