@@ -94,13 +94,8 @@ export class AccountedLimit implements ClaimSums {
 
   /** Whether the current window has this time. */
   isAt(nowMs: number): boolean {
-    const [first] = this.accounts;
+    const first = this.accounts[0];
     return first !== undefined && first.startMs <= nowMs && nowMs < first.endMs;
-  }
-
-  /** Returns the key of the counter that operators can reset. */
-  counterKeyAt(epochMs: number): string {
-    return this.terms.windowAt(epochMs).key;
   }
 
   /** Returns the operation that takes this limiter's used hits from the counter of the current window. */
@@ -146,12 +141,7 @@ export class AccountedLimit implements ClaimSums {
   /** Returns the message to the ledger of an account; undefined if the counter can have none. `livesMs`: how long the sums are valid. */
   message(
     account: Account,
-    {
-      limiter,
-      sequence,
-      want,
-      livesMs,
-    }: { limiter: string; sequence: number; want: number; livesMs: number },
+    { limiter, want, livesMs }: { limiter: string; want: number; livesMs: number },
     nowMs: number,
   ): Operation | undefined {
     const { key, ttlSeconds } = account.window;
@@ -162,7 +152,7 @@ export class AccountedLimit implements ClaimSums {
     const plain = plainCounter(key, { perSecond: counter.perSecond, capacity: requests });
     const op = newOperation(plain, key, 'add', 0, ttlSeconds);
     op.lease = newLeaseTerms({
-      ...{ ledgerKey, limiter, sequence, spent, keeps, want, limit: requests, livesMs },
+      ...{ ledgerKey, limiter, spent, keeps, want, limit: requests, livesMs },
       charged: Math.round(this.charged),
       hungry: Math.round(this.hungry * weightParts),
     });

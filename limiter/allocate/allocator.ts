@@ -56,19 +56,16 @@ export class Allocator {
   #ticked: Iterator<[string, Pool], undefined> | undefined;
 
   constructor({ ttlSeconds = 15, clock, ...options }: AllocatorOptions) {
-    const nextSequence = (): number => {
-      this.#sequence += 1;
-      return this.#sequence;
-    };
     const ask = (questions: Operation[], answered: () => void): void => {
       this.#asked += 1;
+      for (const { lease } of questions) lease!.sequence = this.#sequence += 1;
       options.store.submit(questions, countAll, () => {
         this.#asked -= 1;
         answered();
       });
     };
     const times = new PoolTimes(clock);
-    this.#options = { ...options, times, ttlSeconds, nextSequence, ask };
+    this.#options = { ...options, times, ttlSeconds, ask };
   }
 
   /** Whether the store has not answered all questions. Its answers may push further buckets. */

@@ -1,13 +1,13 @@
 /** The buckets of the two forms, for a number of hits. */
 import type { GrantedBucket } from './terms.ts';
 
-/** The bucket that denies everything. */
-export const nothing: GrantedBucket = { tokens: 0, perFill: 1, fillSeconds: 3_600, isFresh: true };
-
 /** Returns a bucket for a number of hits. Envoy has no bucket that never refills, so this one gets one token per hour. */
 export function exactBucket(tokens: number): GrantedBucket {
-  return { ...nothing, tokens };
+  return { tokens, perFill: 1, fillSeconds: 3_600, isFresh: true };
 }
+
+/** The bucket that denies everything. */
+export const nothing = exactBucket(0);
 
 /** Chosen: with short intervals, more of the hits flow in a window; longer ones reduce what rounding loses. */
 const fills = [1, 2, 5, 10];

@@ -49,7 +49,6 @@ const claims: { -readonly [Name in keyof ShareClaim]: number }[] = [];
 /** Finds the level of each limit, and the sums for other limiters. A client that has not reported for `ttlMs` needs nothing more. */
 export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void {
   const { limits, members, rules } = pool;
-  const share = equalShare(pool, nowMs);
   for (const limit of limits) {
     const account = limit.current;
     const released = rules.released(limit, nowMs);
@@ -64,7 +63,7 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
       claim.charged = used + keeps;
       claim.need = claim.charged;
       if (nowMs - member.grants.reportedMs >= ttlMs) continue;
-      const need = needOf(member, rules, share);
+      const need = needOf(pool, member, nowMs);
       claim.need = used + Math.max(keeps, rules.claim(need, member.rate ?? 0, limit, released, nowMs));
     }
     const { top, charged, refunded, othersCharged, othersHungry } = account;
@@ -76,35 +75,19 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
   }
 }
 
-/** An equal share for each unit of weight: of a window in hits, and per second. */
-interface EqualShare {
-  readonly hits: number;
-  readonly perSecond: number;
-  /** Until the first window ends. */
-  readonly leftSeconds: number;
-}
-
-export function equalShare({ limits, weight }: SharedPool, nowMs: number): EqualShare {
-  let hits = Number.POSITIVE_INFINITY;
-  let perSecond = Number.POSITIVE_INFINITY;
-  let leftSeconds = Number.POSITIVE_INFINITY;
-  for (const { terms, current } of limits) {
-    const share = terms.requests / (weight + current.othersHungry);
-    hits = Math.min(hits, share);
-    perSecond = Math.min(perSecond, share / terms.lengthSeconds);
-    leftSeconds = Math.min(leftSeconds, (current.endMs - nowMs) / 1000);
-  }
-  return { hits, perSecond, leftSeconds };
-}
-
 /**
  * Returns the hits needed until the report after the next; in the refilling form, per second. Never more than an equal share beyond
  * what it has.
  */
-export function needOf(
-  { rate, holder: { weight } }: PoolClient,
-  rules: FormRules,
-  share: EqualShare,
-): number {
-  return rules.need(rate ?? share.perSecond * weight, share.hits * weight, share.leftSeconds);
+export function needOf(pool: SharedPool, { rate, holder: { weight } }: PoolClient, nowMs: number): number {
+  let max = Number.POSITIVE_INFINITY;
+  let fair = Number.POSITIVE_INFINITY;
+  let leftSeconds = Number.POSITIVE_INFINITY;
+  for (const { terms, current } of pool.limits) {
+    const share = (terms.requests * weight) / Math.max(weight, pool.weight + current.othersHungry);
+    max = Math.min(max, share);
+    fair = Math.min(fair, share / terms.lengthSeconds);
+    leftSeconds = Math.min(leftSeconds, (current.endMs - nowMs) / 1000);
+  }
+  return pool.rules.need(rate ?? fair, max, leftSeconds);
 }

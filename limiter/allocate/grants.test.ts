@@ -7,7 +7,7 @@ const window = [0, 60_000] as const;
 
 function report(grants: Grants, allowed: number, isDenied: boolean, nowMs: number, windowMs: number) {
   const used = { allowed, denied: isDenied ? 1 : 0 };
-  const { over, returned } = grants.report(used, nowMs, { windowMs, max: 1_000 });
+  const { over, returned } = grants.report(used, nowMs, windowMs, 1_000);
   return { over, returned };
 }
 
@@ -33,8 +33,7 @@ describe('what a client may still use', () => {
 
   it('is used up by hits that can be of it; what another limiter may have sent is bounded', () => {
     const grants = new Grants(false, 0);
-    const reported = (allowed: number, nowMs: number) =>
-      grants.report({ allowed, denied: 0 }, nowMs, { windowMs: 0, max: 300 });
+    const reported = (allowed: number, nowMs: number) => grants.report({ allowed, denied: 0 }, nowMs, 0, 300);
     expect(reported(200, 0)).toMatchObject({ own: 0, over: 0 });
     grants.send(exactBucket(70), 0, 21_000);
     expect(reported(90, 1_000)).toMatchObject({ own: 70, over: 0 });

@@ -132,35 +132,20 @@ export class Grants {
 
   /**
    * Returns the most that the client may use in a window, or has used without a report. In the refilling form this includes what it
-   * reported in the window: `used`, if known.
+   * reported in the window: `used`, if known. `proposal`: as if this was sent as well, until that time.
    */
-  mayUseIn(startMs: number, endMs: number, used?: number): number {
-    if (this.#refills) return this.#flowsIn(startMs, endMs, used);
-    let left = 0;
+  mayUseIn(startMs: number, endMs: number, used?: number, proposal?: Proposal, untilMs = longAgoMs): number {
+    const renewedMs = proposal === 'renew' ? untilMs : longAgoMs;
+    const next = proposal === 'renew' ? undefined : proposal;
+    if (this.#refills) return this.#flowsIn(startMs, endMs, used, next, renewedMs);
+    let left = next?.tokens ?? 0;
     for (let grant = this.#oldest; grant !== undefined; grant = grant.next)
-      if (this.#isUsableIn(grant, startMs, endMs)) left += grant.left;
+      if (this.#isUsableIn(grant, startMs, endMs, renewedMs)) left += grant.left;
     return left;
   }
 
-  /** Returns how much more it may use in a window if the proposal is sent. `keeps`: what `mayUseIn` returned for the window last. */
-  moreIn(
-    { startMs, endMs }: { readonly startMs: number; readonly endMs: number },
-    { used, keeps }: { readonly used: number; readonly keeps: number },
-    proposal: Proposal,
-    untilMs: number,
-  ): number {
-    const next = proposal === 'renew' ? undefined : proposal;
-    const renewedMs = proposal === 'renew' ? untilMs : longAgoMs;
-    if (this.#refills) return Math.max(0, this.#flowsIn(startMs, endMs, used, next, renewedMs) - keeps);
-    if (next !== undefined) return next.tokens;
-    const newest = this.#newest;
-    return newest === undefined || this.#isUsableIn(newest, startMs, endMs) ? 0 : newest.left;
-  }
-
-  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs = longAgoMs): boolean {
-    return (
-      grant.sentMs < endMs && (grant.untilMs > startMs || (grant === this.#newest && renewedMs > startMs))
-    );
+  #isUsableIn(grant: Grant, startMs: number, endMs: number, renewedMs: number): boolean {
+    return grant.sentMs < endMs && Math.max(grant.untilMs, grant === this.#newest ? renewedMs : 0) > startMs;
   }
 
   /** Returns less than the whole if the client did not use all: only its use since the last report was made is unknown. */
@@ -168,8 +153,8 @@ export class Grants {
     startMs: number,
     endMs: number,
     used: number | undefined,
-    next?: GrantedBucket,
-    renewedMs = longAgoMs,
+    next: GrantedBucket | undefined,
+    renewedMs: number,
   ): number {
     const sinceMs = Math.max(startMs, this.reportedMs - settleMs);
     const whole = new Flow((endMs - startMs) / 1000);
@@ -188,20 +173,22 @@ export class Grants {
 
   /**
    * Takes in a report. Returns how many of the hits can belong to these grants, how many could not have been used, and how many are
-   * given back. `max`: hits that the client may have used of another limiter's grants. `windowMs`: the start of the windows that
-   * still count.
+   * given back. `windowMs`: the start of the windows that still count. `max`: hits that the client may have used of another limiter's
+   * grants.
    */
   report(
     { allowed, denied }: ClientReport,
     nowMs: number,
-    { windowMs, max }: { windowMs: number; max: number },
+    windowMs: number,
+    max: number,
   ): { own: number; over: number; returned: number } {
     const newest = this.#newest;
     if (newest !== undefined) {
       const wasThere = newest.sentMs < this.reportedMs + appliedMs;
       newest.likelyLeft = denied > 0 && wasThere ? 0 : Math.max(0, newest.likelyLeft - allowed);
     }
-    const { own, over } = this.#useAll(allowed, nowMs, max);
+    const over = this.#beyond(allowed, nowMs, max);
+    const own = this.#ownOf(allowed - over);
     this.reportedMs = nowMs;
     const applied = this.#appliedAt(nowMs);
     if (applied !== undefined) this.#beginning = undefined;
@@ -239,15 +226,15 @@ export class Grants {
     return returned;
   }
 
-  #useAll(used: number, nowMs: number, max: number): { own: number; over: number } {
-    const over = this.#beyond(used, nowMs, max);
+  /** Returns how many of the used hits can belong to these grants. */
+  #ownOf(used: number): number {
     const beginning = this.#beginning;
-    if (beginning === undefined) return { own: used - over, over };
-    beginning.reported += used - over;
+    if (beginning === undefined) return used;
+    beginning.reported += used;
     const { sent, reported, own: before } = beginning;
     // Another limiter has charged the rest. In the refilling form all hits count, because the grants sent bound them.
     beginning.own = this.#refills ? reported : Math.min(sent, reported);
-    return { own: beginning.own - before, over };
+    return beginning.own - before;
   }
 
   /**

@@ -42,8 +42,8 @@ export class PoolClient implements Share {
   proposal: Proposal | undefined = undefined;
   isPending = false;
   isClosed = false;
-  /** Hits per second, including denied ones; undefined before the first measurement. */
-  #rate: number | undefined;
+  /** Hits per second, including denied ones; not a number before the first measurement. */
+  #rate = Number.NaN;
   #hits = 0;
   #measuredMs: number;
   #parts: MemberPart | undefined;
@@ -58,7 +58,7 @@ export class PoolClient implements Share {
   }
 
   get rate(): number | undefined {
-    return this.#rate;
+    return Number.isNaN(this.#rate) ? undefined : this.#rate;
   }
 
   report(used: ClientReport, nowMs: number, cameMs: number = nowMs): number {
@@ -80,7 +80,7 @@ export class PoolClient implements Share {
     return {
       ...{ assigned, used, denied, returned, overReported, sinceMs: times.epochOf(this.sinceMs) },
       endsMs: this.endsMs === undefined ? 0 : times.epochOf(this.endsMs),
-      ...{ form, weight: this.holder.weight, demand: this.#rate ?? 0 },
+      ...{ form, weight: this.holder.weight, demand: this.rate ?? 0 },
       mayUse: form === 'exact' ? this.grants.left : this.#maxKept,
     };
   }
@@ -97,7 +97,8 @@ export class PoolClient implements Share {
     const sinceMs = nowMs - this.#measuredMs;
     if (sinceMs < minMeasuredMs) return;
     const measured = (this.#hits * 1000) / sinceMs;
-    this.#rate = this.#rate === undefined ? measured : this.#rate + newestCounts * (measured - this.#rate);
+    const before = this.rate ?? measured;
+    this.#rate = before + newestCounts * (measured - before);
     this.#hits = 0;
     this.#measuredMs = nowMs;
   }
@@ -131,7 +132,8 @@ export class PoolClient implements Share {
   /** Returns the hits to be charged to the account in addition to those already kept, if the proposal is sent. */
   extraIn(account: Account, proposal: Proposal, untilMs: number): number {
     if (this.isClosed || account.startMs >= untilMs) return 0;
-    return this.grants.moreIn(account, this.partOf(account), proposal, untilMs);
+    const { used, keeps } = this.partOf(account);
+    return Math.max(0, this.grants.mayUseIn(account.startMs, account.endMs, used, proposal, untilMs) - keeps);
   }
 
   /** Updates the hits that the account keeps for it, after a change of what it may use in the account's window. */
@@ -150,9 +152,4 @@ export class PoolClient implements Share {
     }
     this.#parts = undefined;
   }
-}
-
-/** Returns a number that a client sent as a count. Other numbers become 0. */
-export function countOf(sent: number): number {
-  return sent > 0 ? Math.min(Math.floor(sent), Number.MAX_SAFE_INTEGER) : 0;
 }

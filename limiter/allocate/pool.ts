@@ -7,10 +7,10 @@ import { newOperation, type Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { type Account, AccountedLimit } from './account.ts';
 import { nothing } from './buckets.ts';
-import { equalShare, type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
+import { type FormRules, findLevels, needOf, reportMs, type SharedPool } from './demand.ts';
 import { exactForm } from './exact-form.ts';
 import { Grants, type Proposal, settleMs } from './grants.ts';
-import { countOf, PoolClient } from './pool-client.ts';
+import { PoolClient } from './pool-client.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import { refillingForm } from './refilling-form.ts';
 import { type AssignmentForm, type ClientReport, type Holder, type PoolTerms, sameTerms } from './terms.ts';
@@ -21,8 +21,7 @@ export interface PoolOptions {
   readonly random: () => number;
   readonly limiter: string;
   readonly ttlSeconds: number;
-  nextSequence(): number;
-  /** Sends messages to ledgers. */
+  /** Sends messages to ledgers, and numbers them. */
   ask(questions: Operation[], answered: () => void): void;
 }
 
@@ -33,7 +32,10 @@ const askMs = 250;
 const refreshMs = 5_000;
 /** The interval at which members without hits are looked for. */
 const sweepMs = 1_000;
-/** Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. */
+/**
+ * Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. It may
+ * be as old as a report if the limit was enough for all.
+ */
 const fewMembers = 20;
 /** Chosen: a later answer is of no use, because its windows may no longer cover the assignments. */
 const answerMs = 2_000;
@@ -93,14 +95,14 @@ export class Pool implements SharedPool {
   report(member: PoolClient, reported: ClientReport, nowMs: number, cameMs: number): number {
     this.dueMs = longAgoMs;
     this.#enter(nowMs);
-    const [allowed, denied] = [countOf(reported.allowed), countOf(reported.denied)];
+    const { allowed, denied } = reported;
     let windowMs = Number.POSITIVE_INFINITY;
     let max = Number.POSITIVE_INFINITY;
     for (const { current, terms } of this.limits) {
       windowMs = Math.min(windowMs, current.startMs);
       max = Math.min(max, terms.requests);
     }
-    const { own, over, returned } = member.grants.report({ allowed, denied }, cameMs, { windowMs, max });
+    const { own, over, returned } = member.grants.report(reported, cameMs, windowMs, max);
     const used = allowed - over;
     member.count('used', used);
     member.count('denied', denied);
@@ -155,7 +157,7 @@ export class Pool implements SharedPool {
   reset(keys: ReadonlySet<string>, epochMs: number): void {
     const nowMs = this.times.of(epochMs);
     this.#enter(nowMs);
-    const emptied = this.limits.filter((limit) => keys.has(limit.counterKeyAt(epochMs)));
+    const emptied = this.limits.filter((limit) => keys.has(limit.terms.windowAt(epochMs).key));
     if (emptied.length === 0) return;
     for (const limit of emptied) {
       if (limit.hasEnd) limit.current.forget();
@@ -245,13 +247,14 @@ export class Pool implements SharedPool {
 
   /** Charges for good what clients may use in windows that no limit has any more. Later terms may have the same windows again. */
   #leave(former: readonly AccountedLimit[], nowMs: number): void {
+    const { limiter } = this.#options;
     const messages: Operation[] = [];
     for (const limit of former) {
       for (const account of limit.accounts) {
         if (this.#has(account) || account.isReported(true)) continue;
         account.spent += account.keeps;
         account.keeps = 0;
-        const message = this.#message(limit, account, 0, nowMs);
+        const message = limit.message(account, { limiter, want: 0, livesMs: this.#horizonMs }, nowMs);
         if (message !== undefined) messages.push(message);
       }
     }
@@ -260,15 +263,6 @@ export class Pool implements SharedPool {
 
   #has(account: Account): boolean {
     return this.limits.some(({ accounts }) => accounts.includes(account));
-  }
-
-  #message(limit: AccountedLimit, account: Account, want: number, nowMs: number): Operation | undefined {
-    const { limiter, nextSequence } = this.#options;
-    return limit.message(
-      account,
-      { limiter, sequence: nextSequence(), want, livesMs: this.#horizonMs },
-      nowMs,
-    );
   }
 
   /** Forgets those of these accounts that no limit has any more. */
@@ -301,7 +295,8 @@ export class Pool implements SharedPool {
   }
 
   #findLevels(nowMs: number): void {
-    const validMs = askMs + Math.max(0, this.members.size - fewMembers);
+    const others = Math.max(0, this.members.size - fewMembers);
+    const validMs = askMs + (this.#isHungry ? others : 4 * others);
     if (nowMs >= this.#levelsMs && nowMs - this.#levelsMs < validMs) return;
     this.#levelsMs = nowMs;
     findLevels(this, this.#options.ttlSeconds * 1000, nowMs);
@@ -312,7 +307,7 @@ export class Pool implements SharedPool {
     const { newest } = member.grants;
     const isLasting = this.#isLasting(member, nowMs);
     this.#findLevels(nowMs);
-    const need = needOf(member, this.rules, equalShare(this, nowMs));
+    const need = needOf(this, member, nowMs);
     const bucket = this.rules.bucketFor(this, member, isLasting ? newest : undefined, need, isChanged);
     const lastsMs = (member.endsMs ?? nowMs) - nowMs;
     if (bucket !== undefined) this.#proposed(member, bucket);
@@ -362,6 +357,7 @@ export class Pool implements SharedPool {
 
   /** Returns the messages to the ledgers of all windows in which the proposals can be used. */
   #messages(members: readonly PoolClient[], nowMs: number): [Account, Operation][] {
+    const { limiter } = this.#options;
     const untilMs = nowMs + this.#horizonMs + answerMs;
     const asked: [Account, Operation][] = [];
     this.#reach(nowMs, untilMs);
@@ -370,7 +366,7 @@ export class Pool implements SharedPool {
         let want = 0;
         for (const member of members) want += member.extraIn(account, member.proposal!, untilMs);
         if (want === 0 && !this.#isDue(limit, account, nowMs)) continue;
-        const message = this.#message(limit, account, want, nowMs);
+        const message = limit.message(account, { limiter, want, livesMs: this.#horizonMs }, nowMs);
         if (message !== undefined) asked.push([account, message]);
       }
     }
@@ -419,17 +415,11 @@ export class Pool implements SharedPool {
 
   /** Takes the hits to be charged for a member. Returns false, and takes nothing, if too few are free. */
   #take(member: PoolClient, sent: Proposal, untilMs: number): boolean {
-    let isEnough = true;
-    for (const { accounts } of this.limits) {
-      for (const account of accounts) {
-        account.free -= member.extraIn(account, sent, untilMs);
-        isEnough &&= account.free >= 0;
-      }
-    }
-    if (isEnough) return true;
     for (const { accounts } of this.limits)
-      for (const account of accounts) account.free += member.extraIn(account, sent, untilMs);
-    return false;
+      for (const account of accounts) if (member.extraIn(account, sent, untilMs) > account.free) return false;
+    for (const { accounts } of this.limits)
+      for (const account of accounts) account.free -= member.extraIn(account, sent, untilMs);
+    return true;
   }
 
   #send(member: PoolClient, sent: Proposal, nowMs: number): void {
@@ -444,6 +434,6 @@ export class Pool implements SharedPool {
     member.endsMs = nowMs + this.#options.ttlSeconds * 1000;
     this.#keep(member);
     const { tokens, perFill, fillSeconds } = bucket;
-    member.holder.push({ tokens, perFill, fillSeconds, isFresh: sent !== 'renew' && sent.isFresh });
+    member.holder.push(sent === 'renew' ? { tokens, perFill, fillSeconds, isFresh: false } : sent);
   }
 }

@@ -66,7 +66,7 @@ export interface Holder {
   count(kind: HitKind, hits: number): void;
 }
 
-/** A client's report of the hits since its last report. Numbers that are not counts are taken as 0. */
+/** A client's report of the hits since its last report: whole numbers, not negative. */
 export interface ClientReport {
   readonly allowed: number;
   readonly denied: number;

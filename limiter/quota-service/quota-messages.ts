@@ -17,6 +17,8 @@ export interface BucketReport {
   readonly denied: number;
 }
 
+/** Chosen: the most hits of one report, so that no number of a client is infinite. */
+const maxHits = 0xffff_ffff;
 /** Chosen: more than most headers allow for a value. A longer id is denied, because the stream also has other buckets. */
 export const longestIdBytes = 8_192;
 /** Chosen: a longer id gets no answer, which would be as long and as slow to write. */
@@ -77,8 +79,8 @@ function readReport(bytes: Uint8Array, end: number): BucketReport {
     if (field === 1) {
       const length = reader.passText();
       id = latin1Slice.call(bytes, reader.position - length, reader.position);
-    } else if (field === 3) allowed = reader.uint64();
-    else if (field === 4) denied = reader.uint64();
+    } else if (field === 3) allowed = Math.min(reader.uint64(), maxHits);
+    else if (field === 4) denied = Math.min(reader.uint64(), maxHits);
     else reader.skip(field, 1);
   }
   return { id, allowed, denied };
@@ -138,19 +140,25 @@ export interface QuotaOrder {
   /** The id of the bucket, as `textOf` returns it. */
   readonly id: string;
   /** What the client does with requests from now on, or `abandon`: it forgets the bucket. */
-  readonly strategy: 'allow' | 'deny' | 'abandon' | Omit<GrantedBucket, 'isFresh'>;
+  readonly strategy: 'allow' | 'deny' | 'abandon' | GrantedBucket;
 }
 
 /** Returns one response. Clients execute the actions of a bucket in their order. */
 export function responseOf(orders: readonly QuotaOrder[], ttlSeconds: number): Uint8Array {
   writer.begin();
   // What is last in the message is written first.
-  for (let n = orders.length - 1; n >= 0; n -= 1) writeAction(orders[n]!, ttlSeconds);
+  for (let n = orders.length - 1; n >= 0; n -= 1) {
+    const { id, strategy } = orders[n]!;
+    const bucket = typeof strategy === 'object' ? strategy : undefined;
+    // A bucket without tokens is never sent: the next one would begin without a number of them.
+    if (bucket === undefined || bucket.tokens > 0) writeAction(id, strategy, ttlSeconds);
+    if (bucket !== undefined && (bucket.isFresh || bucket.tokens === 0)) writeAction(id, 'deny', ttlSeconds);
+  }
   return writer.finish();
 }
 
 /** Writes a BucketAction. All messages in it that contain the strategy end with it. */
-function writeAction({ id, strategy }: QuotaOrder, ttlSeconds: number): void {
+function writeAction(id: string, strategy: QuotaOrder['strategy'], ttlSeconds: number): void {
   const end = writer.mark();
   if (typeof strategy === 'object') {
     // Envoy compares only the nanoseconds of two intervals, and then ignores them: equal ones leave its bucket unchanged.

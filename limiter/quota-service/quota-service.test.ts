@@ -50,8 +50,8 @@ class PlayedAllocator implements Allocating {
     const share = { pool, holder, used: [] as ClientReport[], isOpen: true };
     this.shares.push(share);
     return {
-      report: (used, _, cameMs) => {
-        share.used.push(used);
+      report: ({ allowed, denied }, _, cameMs) => {
+        share.used.push({ allowed, denied });
         this.cameMs.push(cameMs);
         return this.beyond;
       },

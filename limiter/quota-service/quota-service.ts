@@ -19,8 +19,8 @@ const bucketsOfTurn = 100;
 const turnMs = 0.5;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
 const maxWaitingBytes = 20_000_000;
-/** Chosen: orders wait about this long for further ones, because a response costs more than an order in it. */
-const heldMs = 50;
+/** Chosen: orders wait at most this long for further ones, because a response costs more than an order in it. Less than a tick. */
+const heldMs = 200;
 
 const status = {
   noRules: { code: GrpcCode.UNAVAILABLE, message: 'no rate limit configuration loaded' },

@@ -271,8 +271,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
     const { stats, idleReports } = this.#service.options;
     const bucket = this.#bucketOf(report, nowMs);
     if (bucket === undefined) return;
-    const allowed = Math.min(report.allowed, maxHits);
-    const denied = Math.min(report.denied, maxHits);
+    const { allowed, denied } = report;
     this.#planBucket(bucket, nowMs);
     bucket.idleReports = allowed === 0 && denied === 0 ? bucket.idleReports + 1 : 0;
     if (bucket.idleReports >= idleReports) {
@@ -285,7 +284,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
       this.#answerBlanket(bucket);
       return;
     }
-    const beyond = share.report({ allowed, denied }, nowMs, cameMs);
+    const beyond = share.report(report, nowMs, cameMs);
     if (beyond > 0) stats.overReported(this.client, treatment.rule.path, beyond);
     stats.used(treatment.limits, allowed - beyond, denied);
   }
@@ -395,10 +394,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
   /** Sends what a share may use. */
   assign({ id, share }: StreamBucket, bucket: GrantedBucket): void {
     if (share !== undefined) this.#unproven.add(share);
-    const { tokens, isFresh } = bucket;
-    if (isFresh || tokens === 0) this.#order(id.text, 'deny');
-    // A bucket without tokens is never sent: the next one would begin without a number of them.
-    if (tokens > 0) this.#order(id.text, bucket);
+    this.#order(id.text, bucket);
   }
 
   /** Adds an order to the next response. */
@@ -438,6 +434,3 @@ function closeShare(bucket: StreamBucket): void {
   bucket.share?.close();
   bucket.share = undefined;
 }
-
-/** Chosen: the most hits of one report, so that no number of a client is infinite. */
-const maxHits = 0xffff_ffff;

@@ -69,7 +69,7 @@ export interface LeaseTerms {
   /** The limiter that reports. */
   readonly limiter: string;
   /** Increases with each message of a limiter. 0: nothing is reported, and refunds do not go below the leased hits. */
-  readonly sequence: number;
+  sequence: number;
   /** All hits that this limiter has ever spent of its grants, so that a lost message or reply causes no uncertainty. */
   readonly spent: number;
   /** Hits that its clients may still use and that stay granted. A lease keeps none. */
