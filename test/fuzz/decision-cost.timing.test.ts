@@ -323,14 +323,15 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       body: new Uint8Array(body),
       answer: new Uint8Array(answer),
     };
-    const took: number[] = [];
-    for (let attempt = 0; attempt < 4; attempt += 1) {
+    const bound = 20 * slowness();
+    let took = Number.POSITIVE_INFINITY;
+    for (let attempt = 0; attempt < 4 && took >= bound; attempt += 1) {
       const worker = new Worker(program, { eval: true, workerData });
       const [ms] = (await once(worker, 'message')) as [number];
       await worker.terminate();
-      took.push(ms);
+      took = Math.min(took, ms);
     }
-    expect(Math.min(...took)).toBeLessThan(20 * slowness());
+    expect(took).toBeLessThan(took < bound ? bound : 20 * slowness());
   });
 
   it('is held up for 60 ms at most by 1,000 patterns in one another', () => {
@@ -378,18 +379,20 @@ describe('a whole decision', { timeout: 120_000 }, () => {
   it.each(attacks)('is made at once of %s', (_, descriptors, body, code) => {
     const handler = limiter({});
     const wire = Buffer.concat([Buffer.from('0a0164', 'hex'), descriptors]);
-    const spent: number[] = [];
-    for (let round = 0; round < 9; round += 1) {
-      let answer: Uint8Array | undefined;
-      const wireMs = cpuMs(() => {
-        answer = decide(handler, wire);
-      });
-      const jsonMs = cpuMs(() => {
-        if (body.length <= defaultRequestLimits.maxBytes) requestFromJson(body, defaultRequestLimits);
-      });
-      expect(fromBinary(RateLimitResponseSchema, answer!).overallCode).toBe(code);
-      spent.push(wireMs + jsonMs);
-    }
-    expect(Math.min(...spent)).toBeLessThan(1 * slowness());
+    expectQuick(1, (bound) => {
+      let spent = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < 9 && spent >= bound; round += 1) {
+        let answer: Uint8Array | undefined;
+        const wireMs = cpuMs(() => {
+          answer = decide(handler, wire);
+        });
+        const jsonMs = cpuMs(() => {
+          if (body.length <= defaultRequestLimits.maxBytes) requestFromJson(body, defaultRequestLimits);
+        });
+        expect(fromBinary(RateLimitResponseSchema, answer!).overallCode).toBe(code);
+        spent = Math.min(spent, wireMs + jsonMs);
+      }
+      return spent;
+    });
   });
 });
