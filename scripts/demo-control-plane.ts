@@ -17,11 +17,11 @@ export async function startControlPlaneDemo(): Promise<void> {
     onListening: ({ xds, http }) => {
       console.log(`
 Listening: xDS on ${xds.port}, HTTP on ${http.port}.
-Rules: examples/manifests/; they are served again when you change them. Start a limiter with them, in another terminal:
+Rules: examples/manifests/. The control plane serves them again when you change them. In another terminal, start a limiter that uses them:
 
   CONFIG_TYPE=GRPC_XDS_DELTA CONFIG_GRPC_XDS_SERVER_URL=localhost:${xds.port} npm start
 
-Ask it, and look at what is served to whom:
+Then send a request to the limiter, and show which rules the control plane serves to each limiter:
 
   curl -i --json '${question}' http://localhost:8080/v1/check
   curl http://localhost:${http.port}/snapshot

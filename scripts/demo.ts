@@ -46,13 +46,13 @@ export function demoEnvironment(given: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 /** Returns a hint: for the example rules, how to send a request; for other rules, where to see them. */
 function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number | undefined }): string {
   if (isXds(env) || isDemoFolder(env)) {
-    return `Ask it, and again until the answer is 429:
+    return `Send this request until the answer is 429:
 
   curl -i --json '${question}' http://localhost:${ports.http}/v1/check`;
   }
   const lines = [`  bin/weir explain ${rulesFolder(env)} <domain> <key>=<value>`];
   if (ports.debug !== undefined) lines.unshift(`  curl http://localhost:${ports.debug}/rlconfig`);
-  return ['See what is loaded, and which rule a request finds:', '', ...lines].join('\n');
+  return ['To show the loaded rules, and the rule that applies to a request, run:', '', ...lines].join('\n');
 }
 
 function isXds(env: NodeJS.ProcessEnv): boolean {
@@ -75,6 +75,8 @@ function rulesText(env: NodeJS.ProcessEnv): string {
   if (isXds(env)) {
     return `from the control plane at ${env['CONFIG_GRPC_XDS_SERVER_URL'] ?? 'localhost:18000'}.`;
   }
-  const said = isDemoFolder(env) ? ' (5 requests a minute for each address, unless you changed them)' : '';
-  return `${rulesFolder(env)}/${said}; they are loaded again when you change them.`;
+  const limits = isDemoFolder(env)
+    ? ' (unless you changed them, 5 requests per minute for each address)'
+    : '';
+  return `${rulesFolder(env)}/${limits}. The limiter reloads them when you change them.`;
 }

@@ -160,7 +160,8 @@ export function starterFiles(
     [`config/${domain}.test.yaml`, testsText(answers, `${weir} test ${folder}/config`)],
   ]);
   const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder, weir) }];
-  const inTheEnd = 'Send one request more than the limit: the last answer is 429.';
+  const inTheEnd =
+    'Send one request more than the limit. The last answer is 429, unless the window ends meanwhile.';
   if (proxy === 'none') {
     steps.push({ what: inTheEnd, command: repeated(answers, checkCommand(answers)) });
   } else if (proxy === 'istio') {
@@ -249,7 +250,7 @@ function notesOf(by: readonly LimitedBy[], files: readonly string[]): string[] {
 }
 
 const allPassed =
-  'Were all answers 200? If cluster.service.ratelimit.error counts, Envoy cannot reach the limiter and lets all requests pass. If no statistic counts, Envoy does not ask.';
+  'Were all answers 200? If only cluster.service.ratelimit.ok counts, the window ended meanwhile: send the requests again. If cluster.service.ratelimit.error counts, Envoy cannot reach the limiter and lets all requests pass. If no statistic counts, Envoy does not ask.';
 const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
 /** Nests the keys in the order of the question. The last one has the limit. */

@@ -218,11 +218,8 @@ function overridesText(overrides: readonly Json[]): string {
 
 /** Formats removed overrides as they were before. */
 function removedText(overrides: readonly Json[]): string {
-  const [words, were] =
-    overrides.length === 1
-      ? ['1 override was', 'As it was']
-      : [`${overrides.length} overrides were`, 'As they were'];
-  const rows = overrides.length === 0 ? '' : `\n${were}:\n${overridesText(overrides)}`;
+  const words = overrides.length === 1 ? '1 override was' : `${overrides.length} overrides were`;
+  const rows = overrides.length === 0 ? '' : `\nBefore:\n${overridesText(overrides)}`;
   return `${words} removed\n${rows}`;
 }
 

@@ -363,7 +363,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     const byEntries = await runCommand(overrideCommand, ['rm', 'shop', 'user=gus', ...of(shared)]);
     expect(byEntries.stderr).toContain('removed by their IDs: g-1\n');
     const byId = await runCommand(overrideCommand, ['rm', 'g-1', ...of(shared)]);
-    expect(byId.stdout).toMatch(/^1 override was removed\n\nAs it was:\nID .*\ng-1 /);
+    expect(byId.stdout).toMatch(/^1 override was removed\n\nBefore:\nID .*\ng-1 /);
   });
 
   it('look again and again until they are asked to end', async () => {
