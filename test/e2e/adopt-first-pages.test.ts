@@ -202,7 +202,7 @@ describe('the first pages', () => {
   it('gets rules from the control plane, and shows who has them', async () => {
     const controlPlane = start(block('npm run control-plane'));
     try {
-      await controlPlane.printed(/Start a limiter/);
+      await controlPlane.printed(/start a limiter/);
       const served = start(block('CONFIG_TYPE=GRPC_XDS_DELTA'));
       try {
         await served.printed(/Rules: from the control plane at localhost:18000/);
