@@ -168,7 +168,7 @@ export class SimulatedObjects {
   }
 
   #seen(object: ApiObject, isOverride: boolean): SeenObject {
-    const { namespace, name, uid = '', generation = 0, labels = {} } = object.metadata;
+    const { namespace, name, uid = '', creationTimestamp, generation = 0, labels = {} } = object.metadata;
     const { spec, status = {} } = object as unknown as Stored;
     const number = spec.requestsPerUnit ?? spec.descriptors?.[0]?.rateLimit?.requestsPerUnit ?? 0;
     const ready = status.conditions?.find(({ type }) => type === 'Ready');
@@ -179,6 +179,7 @@ export class SimulatedObjects {
       endsMs: spec.expiresAt === undefined ? undefined : Date.parse(spec.expiresAt) - epochMs,
       key: `${isOverride ? 'override/' : ''}${namespace}/${name}`,
       uid,
+      age: `${creationTimestamp} ${namespace} ${name}`,
       generation,
       fleet: spec.fleet ?? 'default',
       domain: spec.domain,

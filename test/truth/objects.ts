@@ -25,7 +25,12 @@ interface Made {
 }
 
 interface StoredObject {
-  metadata: Place & { uid: string; generation: number; labels?: Record<string, string> };
+  metadata: Place & {
+    uid: string;
+    creationTimestamp: string;
+    generation: number;
+    labels?: Record<string, string>;
+  };
   spec: {
     className?: string;
     fleet?: string;
@@ -189,7 +194,7 @@ export class TestObjects {
   }
 
   #seen({ metadata, spec, status = {} }: StoredObject): SeenObject {
-    const { namespace, name, uid, generation, labels = {} } = metadata;
+    const { namespace, name, uid, creationTimestamp, generation, labels = {} } = metadata;
     const number = spec.descriptors[0]?.rateLimit?.requestsPerUnit ?? 0;
     const ready = status.conditions?.find(({ type }) => type === 'Ready');
     const isOfPresent = status.observedGeneration === generation && ready?.observedGeneration === generation;
@@ -199,6 +204,7 @@ export class TestObjects {
       endsMs: undefined,
       key: `${namespace}/${name}`,
       uid,
+      age: `${creationTimestamp} ${namespace} ${name}`,
       generation,
       fleet: spec.fleet ?? 'default',
       domain: spec.domain,

@@ -9,6 +9,7 @@ function object(traits: Partial<SeenObject> = {}): SeenObject {
     endsMs: undefined,
     key: 'team-a/shop',
     uid: 'u1',
+    age: '1',
     generation: 2,
     fleet: 'default',
     domain: 'shop',
@@ -212,5 +213,13 @@ describe('a quiet moment', () => {
     expect(at([now, winner], [limiter(8)])).toEqual([]);
     expect(at([now, winner], [limiter(8)], [former])[0]).toContain('lost its domain');
     expect(at([{ ...now, claimsSinceMs: 5 }, winner], [limiter(8)], [former])).toEqual([]);
+  });
+
+  it('is none when an override lost its place to an older one, and one when to a younger one', () => {
+    const traits = { isOverride: true, age: '2' };
+    const lost = object({ ...traits, isReady: false, says: 'Ready=False Conflicted' });
+    const ofAge = (age: string) => object({ ...traits, age, key: 'team-b/shop', uid: 'u2', number: 8 });
+    expect(at([lost, ofAge('1')], [limiter(8)], [object(traits)])).toEqual([]);
+    expect(at([lost, ofAge('3')], [limiter(8)], [object(traits)])[0]).toContain('lost its domain');
   });
 });

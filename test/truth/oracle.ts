@@ -8,6 +8,8 @@ export interface SeenObject {
   /** `namespace/name`, of an override `override/namespace/name`. */
   key: string;
   uid: string;
+  /** Sorts older objects first, as the control plane does. */
+  age: string;
   generation: number;
   fleet: string;
   domain: string;
@@ -239,9 +241,10 @@ export function unsettled(
   });
   const ofObjects = objects.flatMap((object) => {
     const runs = ofFleet(object.fleet)[0]?.answers?.get(object.domain);
+    const holder = runs === undefined ? undefined : byUid.get(ownerOf(runs) ?? '');
     const problem = isOver(object, atMs)
       ? overProblem(object, runs)
-      : problemOf(object, runs, former.get(object.uid));
+      : problemOf(object, runs, holder, former.get(object.uid));
     return problem === undefined ? [] : [`${object.key} (${object.domain}: ${object.number}) ${problem}`];
   });
   return [...ofLimiters, ...ofObjects];
@@ -257,10 +260,11 @@ function overProblem({ number, says }: SeenObject, runs: number | undefined): st
   return says.endsWith(' Expired') ? undefined : `has ended, and is ${says}`;
 }
 
-/** `runs` is what limiters have for its domain. */
+/** `runs` is what limiters have for its domain, and `holder` the object that it is of. */
 function problemOf(
   object: SeenObject,
   runs: number | undefined,
+  holder: SeenObject | undefined,
   before: SeenObject | undefined,
 ): string | undefined {
   const { number, says, isOurs, isValid, isReady } = object;
@@ -269,6 +273,9 @@ function problemOf(
   if (!isOurs) return isReady || isRun ? `is not ours, ${found}` : undefined;
   if (!isValid) return says.endsWith(' Invalid') ? undefined : `is invalid, ${found}`;
   if (isReady) return isRun ? undefined : found;
-  if (before?.isReady && before.claimsSinceMs === object.claimsSinceMs) return `lost its domain, ${found}`;
+  // An older override that begins to apply takes the place of a younger one. A config holds its domain against others.
+  const mayLose = object.isOverride && holder !== undefined && holder.age < object.age;
+  const held = before?.isReady && before.claimsSinceMs === object.claimsSinceMs;
+  if (held && !mayLose) return `lost its domain, ${found}`;
   return /( DomainConflict| Conflicted)$/.test(says) && runs !== undefined && !isRun ? undefined : found;
 }
