@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { newRevision, positionOf } from './config-maps.ts';
+import { newRevision, positionOf } from './own-objects.ts';
 
 it('revisions of one moment differ by chance, and those of one chance by the time', () => {
   const at = (ms: number) => ({ nowMs: () => ms, monotonicMs: () => 0 });

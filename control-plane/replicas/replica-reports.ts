@@ -8,9 +8,8 @@ import { ResourceWatch } from '../kubernetes/watch.ts';
 import { type LimiterReport, type ReplicaReport, ruleSupportSchema } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type StoredConfigMap, selectorOf } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './leases.ts';
-import { managedLabels, type Owner, roleLabel } from './own-objects.ts';
+import { managedLabels, type Owner, roleLabel, type StoredConfigMap, selectorOf } from './own-objects.ts';
 import { type SharedFormat, SharedValues, type SharedValuesParts } from './shared-values.ts';
 
 export interface ReplicaReportsOptions extends SharedValuesParts, Telemetry {

@@ -10,10 +10,9 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type Codec, ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
-import { replicaLeaseName } from './own-objects.ts';
+import { type Codec, ConfigMapApi, replicaLeaseName } from './own-objects.ts';
 import { ReplicaReports } from './replica-reports.ts';
 
 /** Chosen: connections that are not known to be dead are replaced at most once in this time, plus up to half of it. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
-import { type ConfigMap, completeParts, gzipCodec, jsonOfParts, splitJson } from './config-maps.ts';
+import { type ConfigMap, completeParts, gzipCodec, jsonOfParts, splitJson } from './own-objects.ts';
 import { reportFormat } from './replica-reports.ts';
 
 const limiter: LimiterReport = {

@@ -3,8 +3,7 @@ import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
-import { type ConfigMap, splitJson } from './config-maps.ts';
-import { managedLabels } from './own-objects.ts';
+import { type ConfigMap, managedLabels, splitJson } from './own-objects.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
 
 /** A long text of JSON, which is stored in parts. */

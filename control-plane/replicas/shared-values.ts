@@ -17,11 +17,13 @@ import {
   firstName,
   jsonOfParts,
   newRevision,
+  type ObjectRole,
+  type Owner,
+  roleLabel,
   type StoredConfigMap,
   selectorOf,
   splitJson,
-} from './config-maps.ts';
-import { type ObjectRole, type Owner, roleLabel } from './own-objects.ts';
+} from './own-objects.ts';
 import { Pump } from './pump.ts';
 
 /** The storage format of the values of a role: a JSON text for each value. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type ClusterDecision, domainKey } from '../../control-plane/model/decision.ts';
-import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+import { gzipCodec } from '../../control-plane/replicas/own-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import {
   applyFleet,

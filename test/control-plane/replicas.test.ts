@@ -2,7 +2,7 @@ import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
 import type { LimiterReport } from '../../control-plane/model/fleet-snapshot.ts';
-import { gzipCodec } from '../../control-plane/replicas/config-maps.ts';
+import { gzipCodec } from '../../control-plane/replicas/own-objects.ts';
 import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/replicas.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer, ApiUser } from '../support/api-server.ts';

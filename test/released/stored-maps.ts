@@ -1,12 +1,12 @@
 /** What replicas of the control plane store in ConfigMaps: made by this version, or read from what an earlier one made. */
 
+import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import {
   type ConfigMap,
   gzipCodec,
   jsonOfParts,
   splitJson,
-} from '../../control-plane/replicas/config-maps.ts';
-import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+} from '../../control-plane/replicas/own-objects.ts';
 import { reportFormat } from '../../control-plane/replicas/replica-reports.ts';
 import { AcceptedSpecStore, RemovedObjectStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';

@@ -3,7 +3,7 @@ import { ClusterBacking } from '../../control-plane/cluster-backing.ts';
 import { ControlLoop } from '../../control-plane/control-loop.ts';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { collisionsOf } from '../../control-plane/reconcile/counter-collisions.ts';
-import type { Codec } from '../../control-plane/replicas/config-maps.ts';
+import type { Codec } from '../../control-plane/replicas/own-objects.ts';
 import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { GrpcCode } from '../../process/grpc/handlers.ts';
