@@ -210,8 +210,8 @@ async function main(): Promise<void> {
   const [ours, theirs] = await Promise.all([rulesOf(projectRoot), rulesOf(resolve(folder))]);
   const { reworded, added, omitted } = readReworded();
   const rewordings = reworded.map(([before, after]) => [new RegExp(before, 'g'), after] as const);
-  const nowSaid = (text: string): string =>
-    rewordings.reduce((said, [before, after]) => said.replace(before, after), text);
+  const asNow = (text: string): string =>
+    rewordings.reduce((words, [before, after]) => words.replace(before, after), text);
   const isNew = (message: string) => added.some((pattern) => new RegExp(pattern, 's').test(message));
   const isOmitted = (message: string) => omitted.some((pattern) => new RegExp(pattern, 's').test(message));
   // Checkouts from before the common description of rules have sources and descriptions in another form.
@@ -227,10 +227,11 @@ async function main(): Promise<void> {
     if (one.sources.length > 0) accepted++;
     if (one.results.join('\n') !== other.results.join('\n') && otherResults++ < 3)
       console.log(`${text}\n${one.results.join('\n')}\n${other.results.join('\n')}\n`);
-    const said = new Set([...one.messages, ...one.words]);
-    const saidBefore = new Set([...other.messages, ...other.words].map(nowSaid));
-    for (const message of said.difference(saidBefore)) if (!isNew(message)) note(`+ ${templateOf(message)}`);
-    for (const message of saidBefore.difference(said))
+    const words = new Set([...one.messages, ...one.words]);
+    const wordsBefore = new Set([...other.messages, ...other.words].map(asNow));
+    for (const message of words.difference(wordsBefore))
+      if (!isNew(message)) note(`+ ${templateOf(message)}`);
+    for (const message of wordsBefore.difference(words))
       if (!(isOmitted(message) && one.sources.length === 0)) note(`- ${templateOf(message)}`);
   }
   for (const [words, times] of [...otherWords].sort(([, a], [, b]) => b - a).slice(0, 40))

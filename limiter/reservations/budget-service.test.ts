@@ -28,8 +28,8 @@ function teamRule(traits: Partial<Rule> = {}): Rule {
 }
 
 function descriptor(key: string, value = 'a', traits: Partial<Descriptor> = {}): Descriptor {
-  const unsaid = { limit: undefined, hitsAddend: undefined, isNegativeHits: false };
-  return { entries: [{ key, value }], ...unsaid, ...traits };
+  const withoutHits = { limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+  return { entries: [{ key, value }], ...withoutHits, ...traits };
 }
 
 /** Returns the answer, which the memory store gives at once. */
