@@ -336,10 +336,15 @@ function codeMessage(overallCode: Code): Uint8Array {
 }
 
 function reserveResponse(allowed: boolean, id: string): Uint8Array {
-  const code = [0x08, allowed ? Code.OK : Code.OVER_LIMIT];
-  if (!allowed || id === '') return Uint8Array.from(code);
+  if (!allowed || id === '') return Uint8Array.of(0x08, allowed ? Code.OK : Code.OVER_LIMIT);
+  const message = Buffer.allocUnsafe(4 + id.length);
+  message[0] = 0x08;
+  message[1] = Code.OK;
+  message[2] = 0x12;
   // An id that Weir makes is much shorter than 128 bytes.
-  return Uint8Array.from([...code, 0x12, id.length, ...Buffer.from(id, 'latin1')]);
+  message[3] = id.length;
+  message.write(id, 4, 'latin1');
+  return message;
 }
 
 function commitResponse(released: boolean): Uint8Array {

@@ -121,7 +121,7 @@ export class BudgetService implements Budgets {
       (reserved) => {
         const isNothing = reserved.call.width === 0 && !isUnlimitedNoted;
         const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
-        done(this.#reserveAnswer({ ...planned, amount }, reserved, id, asker));
+        done(this.#reserveAnswer(planned, amount, reserved, { id, asker }));
       },
     );
   }
@@ -253,10 +253,10 @@ export class BudgetService implements Budgets {
   }
 
   #reserveAnswer(
-    { amount, ...planned }: Planned & Pick<ReserveRequest, 'amount'>,
+    planned: Planned,
+    amount: number | undefined,
     { call, held, error }: ReservingResult,
-    id: string,
-    asker: Caller,
+    { id, asker }: { id: string; asker: Caller },
   ): ReserveAnswer | BudgetFailure {
     const { outcome, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
@@ -271,31 +271,19 @@ export class BudgetService implements Budgets {
     if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
     if (outcome === 'full') return fullFailure(call.full, nowMs);
     if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
-    return {
-      allowed,
-      id,
-      amount,
-      expiresAtMs: allowed ? expiresAtMs : 0,
-      isRepeated,
-      plans: planned.plans,
-      headers: this.#concluded(planned, held, isRepeated, asker),
-      // Some protocols do not report them.
-      get scopes() {
-        return scopesOf(held, nowMs);
-      },
-      get unlimited() {
-        return unlimitedOf(planned.plans);
-      },
-    };
+    const headers = this.#concluded(planned, held, isRepeated, asker);
+    const { plans } = planned;
+    const endMs = allowed ? expiresAtMs : 0;
+    return new Reserved({ allowed, id, amount, expiresAtMs: endMs, isRepeated, plans, headers, held, nowMs });
   }
 
-  /** Counts in the rules' statistics like hits, unless the call is repeated, and returns the headers of the answer. */
+  /** Counts in the rules' statistics like hits, unless the call is repeated, and returns a function for the headers of the answer. */
   #concluded(
     { request, plans }: Planned,
     held: readonly HoldWithHits[],
     isRepeated: boolean,
     asker: Caller,
-  ): ReserveAnswer['headers'] {
+  ): () => ReserveAnswer['headers'] {
     const { plans: inForce, events } = this.#parts;
     const asked = { request, epoch: inForce.epoch, asker };
     const statuses = plans.map((plan, index) => {
@@ -310,7 +298,12 @@ export class BudgetService implements Budgets {
       return unlimitedStatus;
     });
     const { response } = this.#options;
-    return assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
+    const assemble = () =>
+      assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
+    if (!response.shadowMode) return assemble;
+    // The answer counts in a statistic if SHADOW_MODE lets it pass.
+    const headers = assemble();
+    return () => headers;
   }
 }
 
@@ -319,6 +312,8 @@ function mixedUnitsOf(
   holds: readonly HoldRequest[],
   amounts: BudgetRequest['amounts'],
 ): BudgetFailure | undefined {
+  // The usual case: a single limit has one unit.
+  if (holds.length === 1 && holds[0]!.plan.limits.length === 1) return undefined;
   const charged = holds.filter(({ amount = 0 }) => amount > 0);
   const isOwn = ({ index }: HoldRequest): boolean => amounts?.[index] !== undefined;
   const shared = charged.filter((one) => !isOwn(one));
@@ -370,17 +365,73 @@ function commitAnswer(
   const { commitOutcome: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
   if (error !== undefined) return failureOf(error);
   if (outcome === 'partial') return partialFailure(id, { reserved, named });
-  const max = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
+  let max = 0;
+  for (const { asked } of held) for (const { hold } of asked) max = Math.max(max, hold!.lost);
   const lost = max === 0 ? undefined : max;
-  return {
-    outcome,
-    charged,
-    amount,
-    lost,
-    get scopes() {
-      return scopesOf(held, nowMs);
-    },
-  };
+  return new Committed({ outcome, charged, amount, lost, held, nowMs });
+}
+
+/** The counters of an answered call, and the time of the answer. */
+interface AnsweredCounters {
+  readonly held: readonly HoldWithHits[];
+  readonly nowMs: number;
+}
+
+type ReservedParts = Omit<ReserveAnswer, 'headers' | 'scopes' | 'unlimited'> &
+  AnsweredCounters & { readonly headers: () => ReserveAnswer['headers'] };
+
+/** An answer to a reserve. Some protocols do not report its headers, scopes and unlimited descriptors, so these are made when read. */
+class Reserved implements ReserveAnswer {
+  readonly #parts: ReservedParts;
+  readonly allowed: boolean;
+  readonly id: string;
+  readonly amount: number | undefined;
+  readonly expiresAtMs: number;
+  readonly isRepeated: boolean;
+  readonly plans: readonly Plan[];
+
+  constructor(parts: ReservedParts) {
+    this.#parts = parts;
+    this.allowed = parts.allowed;
+    this.id = parts.id;
+    this.amount = parts.amount;
+    this.expiresAtMs = parts.expiresAtMs;
+    this.isRepeated = parts.isRepeated;
+    this.plans = parts.plans;
+  }
+
+  get headers(): ReserveAnswer['headers'] {
+    return this.#parts.headers();
+  }
+
+  get scopes(): BudgetScope[] {
+    return scopesOf(this.#parts.held, this.#parts.nowMs);
+  }
+
+  get unlimited(): UnlimitedDescriptor[] {
+    return unlimitedOf(this.plans);
+  }
+}
+
+/** An answer to a commit. Its scopes are made when read. */
+class Committed implements EndReservationAnswer {
+  readonly #counters: AnsweredCounters;
+  readonly outcome: EndReservationAnswer['outcome'];
+  readonly charged: number;
+  readonly amount: number;
+  readonly lost: number | undefined;
+
+  constructor(parts: Omit<EndReservationAnswer, 'scopes'> & AnsweredCounters) {
+    this.#counters = parts;
+    this.outcome = parts.outcome;
+    this.charged = parts.charged;
+    this.amount = parts.amount;
+    this.lost = parts.lost;
+  }
+
+  get scopes(): BudgetScope[] {
+    return scopesOf(this.#counters.held, this.#counters.nowMs);
+  }
 }
 
 /** The call has a different number of descriptors than the reservation. */
