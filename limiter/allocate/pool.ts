@@ -27,8 +27,8 @@ export interface PoolOptions {
 
 const forms: Readonly<Record<AssignmentForm, FormRules>> = { exact: exactForm, refilling: refillingForm };
 
-/** The shortest time between questions to the ledgers, and the longest time between reports to them. */
-const askMs = 250;
+/** The shortest time between questions to the ledgers, less than a tick, so that each tick asks; and the longest one between reports. */
+const askMs = 200;
 const refreshMs = 5_000;
 /** The interval at which members without hits are looked for. */
 const sweepMs = 1_000;
