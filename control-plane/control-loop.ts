@@ -330,7 +330,7 @@ export class ControlLoop {
       writer: this.backing.statusWriter,
       mayWrite: () => this.backing.leads,
       written: (entry) => this.#announce(entry),
-      again: () => this.#learn({ setbacks: this.#world.setbacks + 1 }),
+      again: () => this.#learn({ endedWrites: this.#world.endedWrites + 1 }),
     });
   }
 

@@ -290,7 +290,7 @@ function statusesMayDiffer(
   const isStatusShown = (isNews('objects') || isNews('left')) && !outcome.isEdited;
   const hasBegun = isNews('leads') && world.leads;
   const isReported = isNews('reports') || isNews('expectations') || isNews('removed');
-  return isStatusShown || hasBegun || isReported || isNews('setbacks') || wallMs >= statusesDueMs;
+  return isStatusShown || hasBegun || isReported || isNews('endedWrites') || wallMs >= statusesDueMs;
 }
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {

@@ -34,8 +34,8 @@ export interface World {
   readonly oversize: ReadonlySet<string>;
   /** The status writes of this process. A round removes what it has found in them. */
   readonly writes: WriteLedger<ConfigObject>;
-  /** Counts status writes that need a new decision: the object had changed, or the pause after a rejection is over. */
-  readonly setbacks: number;
+  /** Counts ends of status writes, and of pauses after rejections: another status of their objects may be due. */
+  readonly endedWrites: number;
   /** Whether this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */
   readonly leads: boolean;
   /** Whether the watch of objects has failed. */
@@ -57,7 +57,7 @@ export const unknownWorld: World = {
   confirmed: undefined,
   oversize: new Set(),
   writes: WriteLedger.empty(sameStatus),
-  setbacks: 0,
+  endedWrites: 0,
   leads: false,
   isWatchCut: false,
   isLeaseCut: false,
