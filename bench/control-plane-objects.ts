@@ -25,7 +25,7 @@ export class MemorySource implements ObjectSource {
 
   start(listener: SourceListener): void {
     this.#listener = listener;
-    listener.listed();
+    listener.changed();
   }
 
   /** Gives an object a new generation with another limit. */

@@ -99,7 +99,7 @@ it('a RateLimitFleet whose selector is wrong by itself cannot be read', () => {
 it('objects are previewed where they would be served: by namespace, labels and kind', () => {
   const { backing } = open({ WATCH_NAMESPACES: 'team', LABEL_SELECTOR: 'tier=gold' });
   const nothing = (): void => {};
-  void backing.source.start({ listed: nothing, changed: nothing, cutOff: nothing });
+  void backing.source.start({ changed: nothing, cutOff: nothing });
   const gold = { tier: 'gold' };
   const ofConfig = (namespace: string, labels: object) =>
     backing.previewed.config(stored(kind, namespace, configSpec(), labels));

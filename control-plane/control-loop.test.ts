@@ -104,7 +104,7 @@ class Replica {
       source: {
         start: (listener) => {
           replica.#listener = listener;
-          listener.listed();
+          listener.changed();
         },
         get objects() {
           return cluster.objects;

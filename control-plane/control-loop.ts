@@ -171,8 +171,10 @@ export class ControlLoop {
 
   #sourceListener(): SourceListener {
     const { source } = this.backing;
-    const changed = (): void => this.#learn({ objects: source.objects, left: source.left() });
-    return { listed: changed, changed, cutOff: (isWatchCut) => this.#learn({ isWatchCut }) };
+    return {
+      changed: () => this.#learn({ objects: source.objects, left: source.left() }),
+      cutOff: (isWatchCut) => this.#learn({ isWatchCut }),
+    };
   }
 
   #learn(news: Partial<World>): void {

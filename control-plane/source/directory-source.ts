@@ -106,7 +106,7 @@ export class DirectorySource implements ObjectSource {
     this.#listener = listener;
     metrics.sourceConnected();
     lines.sourceListed(log, { objects: this.objects.size });
-    listener.listed();
+    listener.changed();
     this.#schedule.ended();
     this.#setTimer();
   }

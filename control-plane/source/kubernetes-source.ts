@@ -26,9 +26,7 @@ export interface ObjectSource {
 }
 
 export interface SourceListener {
-  /** The first complete list has arrived: from now on, an object that is not in the world does not exist. Reported once. */
-  listed(): void;
-  /** Called when `objects` may have changed. Called only after `listed`, possibly several times for one change. */
+  /** Called once the first complete list has arrived, and when `objects` may have changed, possibly several times for one change. */
   changed(): void;
   /** Called when `objects` may be older than the source's objects, and when that is over. */
   cutOff(isCutOff: boolean): void;
@@ -200,23 +198,21 @@ export class KubernetesSource implements ObjectSource {
     const { log, metrics } = this.#options;
     let isOut = false;
     let hasCounted = false;
+    const changed = (): void => {
+      if (this.#isListed) listener.changed();
+    };
     const counted = (): void => {
-      if (hasCounted) {
-        if (this.#isListed) listener.changed();
-        return;
+      if (!hasCounted) this.#listed++;
+      if (!hasCounted && this.#isListed) {
+        metrics.sourceConnected();
+        lines.sourceListed(log, { objects: this.objects.size });
       }
       hasCounted = true;
-      this.#listed++;
-      if (!this.#isListed) return;
-      metrics.sourceConnected();
-      lines.sourceListed(log, { objects: this.objects.size });
-      listener.listed();
+      changed();
     };
     return {
       listed: counted,
-      changed: () => {
-        if (this.#isListed) listener.changed();
-      },
+      changed,
       unreachable: (reason, status) => {
         if (kind !== undefined && status === 404) {
           if (!hasCounted) lines.overridesUnknown(log, { reason });

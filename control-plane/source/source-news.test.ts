@@ -46,11 +46,10 @@ async function setUp(listed?: ApiObject) {
   });
   onTestFinished(() => source.close());
   source.start({
-    listed: () => reported.push('listed'),
     changed: () => reported.push('changed'),
     cutOff: () => {},
   });
-  await soon(() => expect([reported, api.watched.get(path)]).toEqual([['listed'], 1]));
+  await soon(() => expect([reported, api.watched.get(path)]).toEqual([['changed'], 1]));
   reported.length = 0;
   const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
     api.emit(path, type, object);

@@ -42,7 +42,6 @@ function startSource(
     limits: { maxDelayMs: 300, deniedPatienceMs: 0 },
   });
   source.start({
-    listed: () => {},
     changed: () => counts.changed++,
     cutOff: () => {},
   });
