@@ -72,6 +72,18 @@ describe('an object', () => {
   });
 });
 
+describe('a fleet', () => {
+  it.each([
+    [1, undefined],
+    [2, 'NotObserved'],
+  ])('of generation %i with a status of generation 1 is not ready because of %s', (generation, reason) => {
+    const conditions = [condition('Ready=True Ready')];
+    const status = { observedGeneration: 1, conditions };
+    const shown = shownFleet({ metadata: { namespace: 'weir-system', name: 'default', generation }, status });
+    expect(shown.why?.reason).toBe(reason);
+  });
+});
+
 describe('the report', () => {
   const fleet = shownFleet({
     metadata: { namespace: 'weir-system', name: 'default' },

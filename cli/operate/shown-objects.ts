@@ -70,7 +70,7 @@ export function shownObject(value: unknown): ShownObject {
   };
   return {
     ...shown,
-    why: unseenText(shown, metadata) ?? notTrue(conditions, ['Accepted', 'Programmed', 'Ready']),
+    why: unseenText(shown, { metadata, status }) ?? notTrue(conditions, ['Accepted', 'Programmed', 'Ready']),
   };
 }
 
@@ -105,19 +105,27 @@ export function shownFleet(value: unknown): ShownFleet {
         ? undefined
         : { namespace: text(service['namespace']), name: text(service['name']) },
     conditions,
-    why: conditions.length === 0 ? none : notTrue(conditions, ['Ready']),
+    why:
+      conditions.length === 0
+        ? none
+        : (outdatedStatus(metadata['generation'], status) ?? notTrue(conditions, ['Ready'])),
   };
 }
 
 /** Returns why the status says nothing about the current generation. */
 function unseenText(
-  { className, generation, observedGeneration, conditions }: Omit<ShownObject, 'why'>,
-  metadata: Fields,
+  { className, conditions }: Omit<ShownObject, 'why'>,
+  { metadata, status }: { metadata: Fields; status: Fields },
 ): ShownCondition | undefined {
   if (conditions.length === 0) {
     const message = `no control plane has written a status: none watches class '${className}' in this namespace, or it is not running`;
     return condition('Ready', 'NoStatus', message, metadata);
   }
+  return outdatedStatus(metadata['generation'], status);
+}
+
+function outdatedStatus(current: unknown, status: Fields): ShownCondition | undefined {
+  const [generation, observedGeneration] = [number(current) ?? 0, number(status['observedGeneration'])];
   if (observedGeneration === undefined || observedGeneration >= generation) return undefined;
   const message = `the control plane has not read generation ${generation}; its status is of generation ${observedGeneration}`;
   return condition('Ready', 'NotObserved', message, {});
