@@ -277,7 +277,10 @@ function isAccepted({ metadata, status = {} }: Json): boolean {
 }
 
 /** Converts an object to the form of `/v1/overrides`. No limiter has reported it. */
-function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
+export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): Json {
+  // The status of an older generation describes an override that was replaced.
+  const isOutdated = stored.observedGeneration < metadata.generation;
+  const status: Json = isOutdated ? {} : stored;
   const ready = (status.conditions ?? []).find(({ type }: Json) => type === 'Ready');
   const { className: _class, fleet: _fleet, for: length, match = [], ...rest } = spec;
   const endsAt = status.endsAt ?? spec.expiresAt ?? null;
@@ -290,11 +293,13 @@ function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
     name,
     ...rest,
     match: match.map(({ key, value = '' }: Partial<Entry>) => ({ key, value })),
+    ...(endsAt !== null && { expiresAt: endsAt }),
     createdAt: metadata.creationTimestamp ?? null,
     endsAt,
     secondsLeft:
       endsAt === null ? lengthSeconds : Math.max(0, Math.round((Date.parse(endsAt) - Date.now()) / 1000)),
-    standing: standings[ready?.reason] ?? ready?.reason ?? 'NoStatus',
+    createdBy: '',
+    standing: standings[ready?.reason] ?? ready?.reason ?? (isOutdated ? 'NotObserved' : 'NoStatus'),
     message: ready?.status === 'True' ? '' : (ready?.message ?? ''),
     limiters: [],
   };
