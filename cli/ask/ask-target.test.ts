@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { endpointText, parseAddress } from './ask-target.ts';
+import { parseFlags } from '../shared/flags.ts';
+import { askCommand } from './ask-command.ts';
+import { askTls, endpointText, parseAddress } from './ask-target.ts';
 
 describe('parseAddress', () => {
   it.each([
@@ -36,5 +38,16 @@ describe('parseAddress', () => {
     ],
   ])('refuses "%s"', (text, message) => {
     expect(() => parseAddress(text)).toThrow(message);
+  });
+});
+
+describe('askTls', () => {
+  const files = ['-grpc-server-ca-file', '', '-grpc-cert-file=', '-grpc-key-file='];
+
+  it.each([
+    ['-grpc-use-tls=false', undefined],
+    ['-grpc-use-tls', {}],
+  ])('reads no file of an empty path, the default of the Go client, with %s', (flag, tls) => {
+    expect(askTls(parseFlags([flag, ...files], askCommand.flags))).toEqual(tls);
   });
 });

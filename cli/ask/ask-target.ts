@@ -47,13 +47,15 @@ export type AskTls = Partial<Record<'ca' | 'cert' | 'key', Buffer | undefined>>;
 /** Returns undefined without --grpc-use-tls, which the other flags need. @throws UsageError if a file is not PEM of the right kind */
 export function askTls(flags: ParsedFlags): AskTls | undefined {
   const files = ['grpc-server-ca-file', 'grpc-cert-file', 'grpc-key-file'] as const;
+  // The Go client's default is an empty path, so scripts pass it when they use no file.
+  const pathOf = (name: (typeof files)[number]) => flags.text(name) || undefined;
   if (!flags.on('grpc-use-tls')) {
-    const idle = files.find((name) => flags.text(name) !== undefined);
+    const idle = files.find((name) => pathOf(name) !== undefined);
     if (idle === undefined) return undefined;
     throw new UsageError(`--${idle} has no effect without --grpc-use-tls`);
   }
   const [ca, cert, key] = files.map((name) => {
-    const path = flags.text(name);
+    const path = pathOf(name);
     if (path === undefined) return undefined;
     const pem = readArgumentFile(`--${name}: ${path}`, path);
     // OpenSSL accepts a file of authorities without any certificate, and then trusts no peer.
