@@ -140,7 +140,7 @@ open, and afterward everything is as before.</desc>
 </style>
 <rect class="page" x="0.5" y="0.5" width="1191" height="539" rx="8"/>
 ${drawn.join('\n')}
-<text class="small" x="12" y="530">Drawn from what Prometheus answers to the dashboard's queries; Grafana looks different. Redis was away for 15 s; the machine had other work.</text>
+<text class="small" x="12" y="530">Drawn from Prometheus' answers to the dashboard's queries. Grafana looks different. Redis was down for 15 s, and the machine had other work.</text>
 </svg>
 `;
 }
