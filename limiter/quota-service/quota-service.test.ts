@@ -280,6 +280,27 @@ describe('buckets', () => {
     expect(client.probes).toHaveLength(0);
   });
 
+  it('do not count as arrived by a PING that was sent before them', async () => {
+    const service = serve([perMinute('name')]);
+    const client = new Client(service);
+    await client.report({ 'name=x': [0, 1], 'name=y': [0, 1] });
+    const [x, y] = allocator.shares;
+    x!.holder.push(grantOf(5));
+    expect(await client.taken()).toEqual(['x deny', 'x 5']);
+    allocator.isAsking = true;
+    clock.ms += 1_000;
+    y!.holder.push(grantOf(5));
+    expect(await client.taken()).toEqual([]);
+    client.probes.pop()!();
+    expect(client.probes).toHaveLength(0);
+    clock.ms += 300;
+    service.tick();
+    expect(await client.taken()).toEqual(['y deny', 'y 5']);
+    allocator.calls.length = 0;
+    client.probes.pop()!();
+    expect(allocator.calls).toEqual([`arrived d d_name_y_ ${clock.nowMs()}`]);
+  });
+
   it('are answered together', async () => {
     const client = new Client(serve([]));
     let responses = 0;

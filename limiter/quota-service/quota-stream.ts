@@ -424,7 +424,8 @@ export class QuotaStream implements MessageListener, TurnTaker {
       // Clients sent the waiting messages before.
       if (this.waitingBytes === 0) reportArrival();
       else this.#waiting.push(reportArrival);
-      this.#probe();
+      // Orders that wait would be sent after this question. The next one is then asked behind them.
+      if (this.#orders.length === 0) this.#probe();
     });
     if (this.#isProbing) this.#unproven = new Set();
   }
