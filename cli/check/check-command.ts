@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { answerForUnassignable } from '../../limiter/quota-service/quota-settings.ts';
 import { ruleSupport } from '../../limiter/settings/store-limits.ts';
 import { defaultNames, type NameForm } from '../../rules/match-result.ts';
@@ -193,6 +193,12 @@ function printLikeGo(
   const inputs = paths.map((path) => {
     if (!isQuiet) printLine(loadingText(path));
     const input = check(path);
+    if (isMissing(path)) {
+      const { file, message } = input.findings[0]!;
+      printLine(`${paint('red', 'error opening directory')} ${escaped(file)}: ${message}`);
+      // The Go program has one status for all errors.
+      return { ...input, isUnreadable: false };
+    }
     if (!isQuiet) for (const file of input.files) printLine(`opening config file: ${escaped(file)}`);
     io().stdout.write(findingsText(input, (finding) => goFindingText(finding, paint), isQuiet));
     return input;
@@ -207,6 +213,10 @@ function printLikeGo(
   );
   if (errors === 0) printLine(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
   return inputs;
+}
+
+function isMissing(path: string): boolean {
+  return path !== '-' && !existsSync(path);
 }
 
 /** Returns the text of the Go program, which only knows folders. */

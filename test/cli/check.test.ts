@@ -172,6 +172,16 @@ describe('weir check', () => {
     },
   );
 
+  it('ends as the Go program does if the folder of -config_dir is missing', () => {
+    const missing = join(folder, 'nowhere');
+    expect(runWeir(['check', '-config_dir', missing])).toEqual({
+      status: 1,
+      stdout: `checking rate limit configs...\nloading config directory: ${missing}\nerror opening directory ${missing}: no such file or directory\n1 error\n`,
+      stderr: '',
+    });
+    expect(runWeir(['check', missing]).status).toBe(2);
+  });
+
   it('places warnings of one of several limits, and of a burst', () => {
     const path = write(
       'several.yaml',
