@@ -89,4 +89,15 @@ describe('readThenCount', () => {
     expect(answers).toEqual([[[2, 2], 'broken']]);
     expect(ops[1]!.error!.notCounted).toBe(true);
   });
+
+  it('counts nothing of a group of which one limit could not be read', () => {
+    const broken = new StoreError('broken', { transient: true });
+    const bound = new FixedWindow(9);
+    const ops = ['well', 'broken'].map((key) => counterOp({ key, bound, groupSize: 2 }));
+    const { submitted, answers } = counted([ops], { well: 0, broken });
+    expect(submitted.flat().filter((text) => text.startsWith('add well') && !text.endsWith(' 0'))).toEqual(
+      [],
+    );
+    expect(answers).toEqual([['broken', 'broken']]);
+  });
 });

@@ -30,6 +30,7 @@ describe('what a caller is shown of a failing store', () => {
     ],
     ['connect ECONNREFUSED 10.1.2.3:6379', 'connect ECONNREFUSED'],
     ['getaddrinfo EAI_AGAIN redis.internal', 'getaddrinfo EAI_AGAIN'],
+    ['querySrv ENOTFOUND _memcache._tcp.internal', 'querySrv ENOTFOUND'],
     ['connect EACCES /run/redis/redis.sock', 'connect EACCES'],
     ['failed to read file: /etc/weir/ca.pem', 'failed to read file: (path)'],
     ['Redis answered: MOVED 3999 10.1.2.3:6381', 'Redis answered: MOVED 3999 (address)'],

@@ -106,6 +106,17 @@ describe('LocalFallbackStore', () => {
     expect(timers.size).toBe(0);
   });
 
+  it('delivers a refund alone as one operation', async () => {
+    const parts = setUp();
+    const { inner, store } = parts;
+    await ask(store, { key: 'a', hits: 5 });
+    inner.mode = 'down';
+    await ask(store, { key: 'a', hits: 2, negative: true });
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect([inner.total('a'), inner.asked.at(-1)]).toEqual([3, ['a']]);
+  });
+
   it('owes nothing of before a reset, and goes on from nothing', async () => {
     const parts = setUp();
     const { inner, store, timers } = parts;

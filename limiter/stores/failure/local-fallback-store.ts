@@ -149,10 +149,10 @@ export class LocalFallbackStore extends StoreDecorator {
     }
     const nowMs = this.#options.clock.nowMs();
     for (const [index, op] of failed.entries()) {
-      const { key, applied, verb, counter, ttlSeconds, error } = op;
+      const { key, applied, verb, counter, ttlSeconds } = op;
       // Hits that count only if they pass cannot be added later, because the store would have to accept them.
       if (hasBound(op)) continue;
-      if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
+      if (applied === 0 || errors[index]?.notCounted !== true) continue;
       const { perSecond } = counter;
       const negative = verb === 'refund';
       this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });

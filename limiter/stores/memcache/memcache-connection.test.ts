@@ -116,13 +116,25 @@ describe('MemcacheConnection', () => {
 
   it('answers with an error what it has sent or not when it is closed, and everything after that', async () => {
     const { connection, increase } = await connected({});
-    const unsent = increase();
     const other = await connected({});
     const sent = other.increase();
     await eventually(() => expect(other.connection.ready).toBe(true));
+    const unsent = increase();
     connection.close();
     other.connection.close();
     const closed = 'memcached store is closed';
     expect(await Promise.all([unsent, sent, increase()])).toEqual([closed, closed, closed]);
+  });
+
+  it('waits before it connects again to a node that fails', async () => {
+    const attemptsMs: number[] = [];
+    const version = () => {
+      attemptsMs.push(performance.now());
+      return 'HTTP/1.1 400\r\n';
+    };
+    const { increase } = await connected({ version });
+    await increase();
+    await eventually(() => expect(attemptsMs.length).toBeGreaterThan(1));
+    expect(attemptsMs[1]! - attemptsMs[0]!).toBeGreaterThan(80);
   });
 });

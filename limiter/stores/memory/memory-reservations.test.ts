@@ -156,6 +156,48 @@ describe('MemoryReservations', () => {
     expect((await reserve('later', { bound: wide })).outcome).toBe('reserved');
   });
 
+  it('fills that half of the memory', async () => {
+    const sized = open();
+    const sizes: number[] = [];
+    for (const id of ['a', 'b']) {
+      await sized.reserve(id, { bound: wide });
+      sizes.push(sized.store.reservedBytes);
+    }
+    const [first, second] = sizes;
+    const { store, reserve } = open({ maxBytes: 2 * (first! + 4 * (second! - first!)) });
+    for (const id of ['a', 'b', 'c', 'd', 'e'])
+      expect((await reserve(id, { bound: wide })).outcome).toBe('reserved');
+    expect([(await reserve('f', { bound: wide })).outcome, store.reservedBytes]).toEqual([
+      'full',
+      first! + 4 * (second! - first!),
+    ]);
+  });
+
+  it('reports a commit as settled if one of its counters was settled just now, another before', async () => {
+    const { store } = open();
+    const counters = (stems: string[]) => countersOf(stems, { ttlMs: minuteMs, amount: 5 });
+    const [one, other] = [stem, '1{llm;team=b}'];
+    await submitCall(store, reserveCall({ id: 'a', counters: counters([one, other]) }));
+    const outcomes: string[] = [];
+    for (const stems of [[one], [other, one], [other, one]])
+      outcomes.push((await submitCall(store, settleCall({ id: 'a', counters: counters(stems) }))).outcome);
+    expect(outcomes).toEqual(['settled', 'settled', 'repeated']);
+  });
+
+  it('says of a quota with room for exactly the amount that it left out when nothing of the quota is used', async () => {
+    const { clock, memory, store } = open();
+    const bucket = new TokenBucket({ requests: 10, burst: 10, windowMicros: 60_000_000 });
+    const quota = { stem: '1{llm;team=b}', bound: bucket, isQuota: true, group: 1, amount: 5 };
+    await totalOf(memory, { key: reservedCounter(quota).key, hits: 6, bound: bucket, limit: 10 });
+    const reserve = () => {
+      const counters = [reservedCounter({ stem, amount: 5 }), reservedCounter(quota)];
+      return submitCall(store, reserveCall({ id: 'a', otherQuotaPasses: true, counters }));
+    };
+    expect((await reserve()).counters[1]).toMatchObject({ outcome: 'left-out', waitMicros: 6_000_000 });
+    clock.ms += 6_000;
+    expect((await reserve()).counters[1]).toMatchObject({ outcome: 'left-out', waitMicros: 30_000_000 });
+  });
+
   it('keeps notes of what holds nothing until then, too, in the same memory', async () => {
     const { clock, memory, store, reserve } = open({ maxBytes: 100_000 });
     let kept = 0;

@@ -71,6 +71,14 @@ describe('CountPart', () => {
     expect(part.section).toBe('count');
   });
 
+  it('still has what other callers asked for after one of them gave up', () => {
+    const gone = { abandoned: true };
+    const part = new CountPart();
+    part.add([counterOp({ key: 'a', caller: gone })], 0, 1, 9);
+    part.add([counterOp({ key: 'b', caller: { abandoned: false } })], 0, 1, 9);
+    expect([part.leaveOut(new Set([gone])), part.keys, part.key]).toEqual([true, 1, 'b']);
+  });
+
   it('makes one step of neighbors that do the same to the same counters', () => {
     const part = new CountPart();
     for (const keys of [['a', 'b'], ['a', 'b'], ['c'], ['a', 'b'], ['b'], ['a', 'b']])

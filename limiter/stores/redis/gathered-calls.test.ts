@@ -50,6 +50,7 @@ describe('CallSlots', () => {
     timers.advance(1);
     expect(events.at(-1)).toBe(event);
     expect(subject.isWaiting('c')).toBe(false);
+    expect(subject.rejected).toBe(whenEmpty === 'CREATE' ? 0 : 1);
     expect(timers.size).toBe(0);
   });
 
@@ -57,11 +58,13 @@ describe('CallSlots', () => {
     const { timers, events, subject } = places({ waitMs: 0 });
     for (const call of ['a', 'b', 'c']) subject.take(call);
     timers.advance(0);
-    subject.take('d');
+    for (const call of ['d', 'e']) subject.take(call);
     subject.free();
     expect(events).toEqual(['go a', 'go b', 'go c']);
     subject.free();
     expect(events.at(-1)).toBe('go d');
+    subject.free();
+    expect(events.at(-1)).toBe('go e');
   });
 
   it('refuses what waits at its end', () => {

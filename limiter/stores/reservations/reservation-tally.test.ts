@@ -54,4 +54,10 @@ describe('ReservationTally', () => {
       { numRuns: caseCount(500) },
     );
   });
+
+  it('shares nothing while nothing changes', () => {
+    const tally = new ReservationTally(true);
+    tally.add(5, 1);
+    expect([tally.takeUnshared(), tally.takeUnshared()]).toEqual([new Map([[5, 1]]), new Map()]);
+  });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CommandWriter, type Reply, ReplyError, RespReader } from './resp.ts';
+import { CommandWriter, type Reply, ReplyError, RespReader, UnexpectedReply } from './resp.ts';
 
 /** Returns the replies of all pushes, and whether all bytes were the protocol. */
 function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: boolean } {
@@ -160,5 +160,20 @@ describe('CommandWriter', () => {
       bytes(['x'.repeat(70_000)]),
       bytes(['last']),
     ]);
+  });
+});
+
+describe('UnexpectedReply', () => {
+  it.each<[string, Reply]>([
+    ['the number 7', 7],
+    ['a status of 2 characters', 'OK'],
+    ['a text of 6 bytes', Buffer.from('secret')],
+    ['an error in place of a value', new ReplyError('ERR secret')],
+    ['nothing', null],
+    ['a list of 2 values', [1, 2]],
+    ['a list of a text of 6 bytes', [Buffer.from('secret')]],
+  ])('describes %s', (form, reply) => {
+    const message = `Redis gave an answer of an unexpected form to GET: ${form}`;
+    expect(new UnexpectedReply('GET', reply).message).toBe(message);
   });
 });
