@@ -1,6 +1,7 @@
 /** Writes the log of the process in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 import { type DestinationStream, pino } from 'pino';
 import { type Clock, systemClock } from '../time/clock.ts';
+import { BackgroundWriter } from './background-writer.ts';
 import { type LogFields, type LogFormat, type Logger, type LogLevel, loggerOf } from './logger.ts';
 import { processLines } from './process-lines.ts';
 
@@ -41,8 +42,19 @@ export interface LogDestination {
   write(line: string): void;
 }
 
-/** The lines that wait in memory while standard error is not read. Further ones are dropped. */
-const maxWaitingBytes = 4 * 1024 * 1024;
+/** The text that waits in memory while standard error is not read. */
+const maxWaiting = 4 * 1024 * 1024;
+let ofProcess: BackgroundWriter | undefined;
+
+/** One writer for all logs of the process, which writes its last lines when the process ends. */
+function standardError(): BackgroundWriter {
+  if (ofProcess === undefined) {
+    const writer = new BackgroundWriter({ fd: 2, maxWaiting });
+    process.on('exit', () => writer.end());
+    ofProcess = writer;
+  }
+  return ofProcess;
+}
 
 const pinoLevels = {
   panic: 'fatal',
@@ -62,8 +74,7 @@ export function createLogger(options: {
   /** Defaults to standard error, written in the background, at the latest when the process exits. */
   destination?: LogDestination;
 }): Logger {
-  const destination =
-    options.destination ?? pino.destination({ fd: 2, sync: false, maxLength: maxWaitingBytes });
+  const destination = options.destination ?? standardError();
   const log = pino(
     {
       level: pinoLevels[options.level],
