@@ -146,3 +146,29 @@ describe('terms of a pool', () => {
     expect(assigned - returned).toBeLessThanOrEqual(600 - mayUse);
   });
 });
+
+describe('many clients of one limit', () => {
+  it('compete for it within the time of two reports, once it is not enough for all', () => {
+    const reported: number[] = [];
+    const submit = store.submit.bind(store);
+    store.submit = (ops, ...rest) => {
+      for (const { lease } of ops) if (lease !== undefined) reported.push(lease.hungry);
+      submit(ops, ...rest);
+    };
+    const clients = Array.from({ length: 8_000 }, () => open(termsOf(1_000_000)));
+    /** Each client reports once, a fifth of them in each second. */
+    const reportAll = (denied: number): void => {
+      for (let second = 0; second < 5; second += 1) {
+        for (let n = second; n < clients.length; n += 5)
+          clients[n]!.share.report({ allowed: 0, denied }, nowMs);
+        wait(1_000);
+      }
+    };
+    reportAll(1);
+    reportAll(1);
+    expect(reported.at(-1)).toBe(0);
+    reportAll(1_000);
+    reportAll(1_000);
+    expect(reported.at(-1)).toBeGreaterThan(0);
+  });
+});

@@ -296,7 +296,7 @@ export class Pool implements SharedPool {
 
   #findLevels(nowMs: number): void {
     const others = Math.max(0, this.members.size - fewMembers);
-    const validMs = askMs + (this.#isHungry ? others : 4 * others);
+    const validMs = askMs + Math.min(reportMs, this.#isHungry ? others : 4 * others);
     if (nowMs >= this.#levelsMs && nowMs - this.#levelsMs < validMs) return;
     this.#levelsMs = nowMs;
     findLevels(this, this.#options.ttlSeconds * 1000, nowMs);
