@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { answerForUnassignable } from '../../limiter/quota-service/quota-settings.ts';
 import { ruleSupport } from '../../limiter/settings/store-limits.ts';
 import { defaultNames, type NameForm } from '../../rules/match-result.ts';
@@ -118,7 +118,7 @@ export const checkCommand = commandOf(
     const check = (path: string): CheckedInput => {
       const input = readInput(path, { mergeDomains, support, roots, othersToo: true });
       read.push(input);
-      return checkInput(input, options);
+      return checkInput(input, { ...options, acceptsNoFiles: inGoWords && isEmptyFolder(path) });
     };
     const isQuiet = isQuietReport(flags);
     const inputs = inGoWords ? printLikeGo(paths, check, isQuiet) : paths.map(check);
@@ -217,6 +217,12 @@ function printLikeGo(
 
 function isMissing(path: string): boolean {
   return path !== '-' && !existsSync(path);
+}
+
+/** Whether the Go program finds nothing that it would load, and so no error. */
+function isEmptyFolder(path: string): boolean {
+  const isFolder = path !== '-' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return isFolder && readdirSync(path).length === 0;
 }
 
 /** Returns the text of the Go program, which only knows folders. */

@@ -72,6 +72,8 @@ export interface CheckInputOptions {
   strictness: Strictness;
   /** Whether errors have the words and the order of the Go program. */
   inGoWords: boolean;
+  /** Whether an argument without files is only a warning. */
+  acceptsNoFiles?: boolean;
 }
 
 export function checkInput(input: RuleInput, options: CheckInputOptions): CheckedInput {
@@ -91,15 +93,8 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
   let errorCount = input.errorCount - input.errors.length + rejected.length;
   const others = input.callersFiles.length + input.profilesFiles.length;
   const isEmpty = input.sources.length + input.skipped.length + others === 0;
-  if (errorCount === 0 && isEmpty && input.overrides === 0) {
-    rejected.push(
-      findingOf(
-        'error',
-        noRules(input),
-        'rule files are called *.yaml, and their first line is "domain: <name>"',
-        linesOf,
-      ),
-    );
+  if (errorCount === 0 && isEmpty && input.overrides === 0 && !options.acceptsNoFiles) {
+    rejected.push(findingOf('error', noRules(input), ruleFileHint, linesOf));
     errorCount = 1;
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
@@ -277,6 +272,8 @@ function isMergedWith(
   return mergeDomains && isServedWith && a.source.domain === b.source.domain;
 }
 
+const ruleFileHint = 'rule files are called *.yaml, and their first line is "domain: <name>"';
+
 function noRules({ path, texts, otherFiles }: RuleInput): Found {
   const text =
     texts.length === 0 && otherFiles.length === 0
@@ -285,8 +282,11 @@ function noRules({ path, texts, otherFiles }: RuleInput): Found {
   return { code: 'unreadable', source: path, text, line: undefined, column: undefined };
 }
 
-/** Reports an argument that has objects, but none of Weir's kinds. */
-function nothingChecked({ path, skipped }: RuleInput): Finding {
+/** Reports an argument that has objects, but none of Weir's kinds, or an empty folder that is accepted. */
+function nothingChecked(input: RuleInput): Finding {
+  const { path, skipped } = input;
+  if (skipped.length === 0)
+    return findingOf('warning', { ...noRules(input), code: 'no-rules' }, ruleFileHint, () => undefined);
   const text = `holds no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
   const found = { code: 'no-rules', source: path, text, line: undefined, column: undefined };
   return findingOf(

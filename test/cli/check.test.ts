@@ -182,6 +182,28 @@ describe('weir check', () => {
     expect(runWeir(['check', missing]).status).toBe(2);
   });
 
+  it('accepts an empty folder of -config_dir with a warning, as the Go program accepts it', () => {
+    const lines = [
+      'checking rate limit configs...',
+      `loading config directory: ${folder}`,
+      `warning (no-rules): ${folder}: holds no *.yaml, *.yml or *.json file`,
+      '  hint: rule files are called *.yaml, and their first line is "domain: <name>"',
+      '1 warning',
+      'all rate limit configs ok',
+      '',
+    ];
+    expect(runWeir(['check', '-config_dir', folder])).toEqual({
+      status: 0,
+      stdout: lines.join('\n'),
+      stderr: '',
+    });
+    expect(runWeir(['check', '-config_dir', folder, '--strict']).status).toBe(1);
+    expect(runWeir(['check', folder]).status).toBe(1);
+    // The Go program reads every entry, and fails at a folder.
+    mkdirSync(join(folder, 'inner'));
+    expect(runWeir(['check', '-config_dir', folder]).status).toBe(1);
+  });
+
   it('places warnings of one of several limits, and of a burst', () => {
     const path = write(
       'several.yaml',
