@@ -38,7 +38,7 @@ const turnsToReject = 2;
 
 /**
  * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all gauges, and
- * timers when they are recorded, each with its tags. It never waits or blocks. While no receiver is known to listen, differences of
+ * timers within a second, each with its tags. It never waits or blocks. While no receiver is known to listen, differences of
  * counters stay in the registry, and timers are dropped and counted.
  */
 export class DogStatsdSink extends FlushingSink {

@@ -16,7 +16,7 @@ const gatherLength = 64 * 1024;
 
 /**
  * Writes the statistics to standard output, one JSON object a line, in the form of the Go service: at every flush the differences of the
- * counters (except 0), all gauges, and a final line; timers when they are recorded. Nothing waits for a reader: while the stream is
+ * counters (except 0), all gauges, and a final line; timers within a second. Nothing waits for a reader: while the stream is
  * full, counters wait and timers are dropped. An interrupted flush continues where it stopped once there is room, so that every
  * statistic gets its turn.
  */

@@ -1,6 +1,6 @@
 /**
  * Sends the registry to a statsd receiver as the Go service does: at every flush the differences of the counters (`|c`, except 0) and all
- * gauges (`|g`), and timers (`|ms`) when they are recorded. It never waits or blocks. While the receiver is unavailable, differences stay
+ * gauges (`|g`), and timers (`|ms`) within a second. It never waits or blocks. While the receiver is unavailable, differences stay
  * in the registry and are sent later; timers are kept up to a bound, then dropped and counted. With UDP, a missing receiver is not
  * noticed.
  */
