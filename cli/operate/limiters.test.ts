@@ -8,6 +8,7 @@ import { freePort } from '../../test/support/free-port.ts';
 import { runCommand } from '../../test/support/run-command.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { countersCommand } from './counters-command.ts';
+import { overrideCommand } from './override-command.ts';
 import { statusCommand } from './status-command.ts';
 import { topCommand } from './top-command.ts';
 import { timeRange } from './why-command.ts';
@@ -171,6 +172,11 @@ describe('limiters', () => {
     [['--limiter', 'a:b'], '--limiter is host:port of a debug listener, not "a:b"'],
     [['--limiter', 'a:70000'], '--limiter is host:port of a debug listener, not "a:70000"'],
     [['--limiter', 'a', '-n', 'b'], '--limiter and --namespace exclude each other'],
+    [['--limiter', 'a', '--class', 'b'], '--limiter and --class exclude each other'],
+    ...['only=objects', 'class=b', 'fleet=b', 'selector=b=c'].map((flag): [string[], string] => [
+      ['shop', `--${flag}`],
+      `--${flag.split('=')[0]} has no effect with a name: the report shows only that object`,
+    ]),
     [
       ['--limiter', 'a', '--timeout', '1 s'],
       '--timeout is a duration from 1ms to 10m, such as 5s, not "1 s"',
@@ -179,6 +185,28 @@ describe('limiters', () => {
     [['--limiter', 'a', '--token-file', '/nowhere'], '--token-file /nowhere: no such file or directory'],
   ])('are not asked for %j', async (args, message) => {
     expect(await status(...args)).toEqual({ status: 2, stdout: '', stderr: `weir: ${message}\n` });
+  });
+
+  const set = ['set', 'shop', 'a=b', '--block', '--for', '1h', '--reason', 'x'];
+  const grant = ['grant', 'shop', 'a=b', '--hits', '1', '--reason', 'x'];
+  const idleWait = '--wait has no effect with --limiter or WEIR_LIMITERS: only objects become Ready';
+  const idleClass = '--limiter and --class exclude each other';
+  it.each([
+    [overrideCommand, [...set, '--class', 'b'], idleClass],
+    [overrideCommand, [...set, '--class', 'b', '--dry-run'], idleClass],
+    [overrideCommand, [...set, '--wait', '1s'], idleWait],
+    [overrideCommand, [...set, '--wait', '1s', '--dry-run'], idleWait],
+    [countersCommand, [...grant, '--wait', '1s'], idleWait],
+  ])('%# get no override from flags of a cluster', async (command, args, message) => {
+    const found = await runCommand(command, [...args, '--limiter', '127.0.0.1:1']);
+    expect(found).toEqual({ status: 2, stdout: '', stderr: `weir: ${message}\n` });
+  });
+
+  it('of WEIR_LIMITERS get no override that is to be waited for', async () => {
+    vi.stubEnv('WEIR_LIMITERS', '127.0.0.1:1');
+    const found = await runCommand(overrideCommand, [...set, '--wait', '1s']);
+    vi.unstubAllEnvs();
+    expect(found).toEqual({ status: 2, stdout: '', stderr: `weir: ${idleWait}\n` });
   });
 });
 

@@ -22,7 +22,7 @@ import { podsOf } from './pods.ts';
 
 export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
-  --timeout <t>               how long to wait for the answers, such as 5s (default 5s)
+  --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for the API server)
   -n, --namespace <name>      the namespace of the limiters' pods (default: as for the RateLimitFleet, else the namespace of the context)
   --fleet <name>              the fleet whose pods to ask, if there are several
   -l, --selector <labels>     ask the pods with these labels instead of those of a fleet
@@ -76,8 +76,8 @@ export interface FailedLimiter {
   refused?: true;
 }
 
-/** Flags that say where in a cluster the limiters are. */
-const ofCluster = ['namespace', 'all-namespaces', 'context', 'kubeconfig', 'fleet', 'selector'];
+/** Flags that say where in a cluster the limiters or objects are. */
+const ofCluster = ['namespace', 'all-namespaces', 'context', 'kubeconfig', 'class', 'fleet', 'selector'];
 
 /** Whether the command line or WEIR_LIMITERS names the limiters, so that no cluster is searched. */
 export function namesLimiters(flags: ParsedFlags): boolean {

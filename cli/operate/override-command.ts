@@ -23,7 +23,7 @@ import {
 
 const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
-  --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for a cluster)
+  --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for the API server)
   -n, --namespace <name>      the namespace of the object (default: as for the domain's RateLimitConfig)
   --context <name>, --kubeconfig <file>   as kubectl
 ${outputHelp}`;
@@ -101,7 +101,10 @@ function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[],
 }
 
 function targetOf(flags: ParsedFlags): OverrideTarget {
-  return namesLimiters(flags) ? limitersTarget(flags) : objectsTarget(flags);
+  if (!namesLimiters(flags)) return objectsTarget(flags);
+  if (flags.text('wait') !== undefined)
+    throw new UsageError('--wait has no effect with --limiter or WEIR_LIMITERS: only objects become Ready');
+  return limitersTarget(flags);
 }
 
 /** Creates an override or grant from the fields of `/v1/overrides`: an object in a cluster, or through the API of limiters. */

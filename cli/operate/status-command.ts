@@ -30,6 +30,9 @@ import { shownObject } from './shown-objects.ts';
 
 const sections = ['limiters', 'objects'] as const;
 
+/** Flags that select what the report on all objects and limiters shows. */
+const selectingFlags = ['only', 'class', 'fleet', 'selector'];
+
 const forms = ['table', 'wide', 'json', 'yaml'] as const;
 
 const help = `Usage: weir status [<name>] [flags]
@@ -65,6 +68,9 @@ function status(flags: ParsedFlags): Promise<number> {
   const isNamed = namesLimiters(flags);
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
+  const idle = selectingFlags.find((flag) => name !== undefined && flags.text(flag) !== undefined);
+  if (idle !== undefined)
+    throw new UsageError(`--${idle} has no effect with a name: the report shows only that object`);
   const note = (text: string) => printProblem(text);
   const look = async (): Promise<CommandReport> => {
     if (isNamed) return reportOf({ limiters: await namedLimiters(flags) }, isWide);
