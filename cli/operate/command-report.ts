@@ -1,10 +1,11 @@
 /** Prints what a command found, as text or data, once or again and again for `--watch`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { durationMs, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { KubernetesConfigError } from '../../control-plane/kubernetes/client-config.ts';
+import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFormat, printedText } from '../shared/output.ts';
 
-export const watchHelp = `  -w, --watch                 repeat the report until Ctrl-C
+export const watchHelp = `  -w, --watch                 repeat the report until Ctrl-C, also after errors of limiters or the cluster
   --interval <t>              the time between two reports (default 2s)
 `;
 
@@ -29,14 +30,28 @@ export async function printReports(
   if (!flags.on('watch')) return print(await look(), format);
   const ended = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) io().once(signal, () => ended.abort());
-  for (let round = 0; ; round++) {
-    const report = await look();
-    const between = format === 'yaml' ? '---\n' : round === 0 ? '' : '\n';
-    const status = print(report, format, io().stdout.isTTY ? '\u001b[H\u001b[2J' : between);
+  let isFirst = true;
+  for (;;) {
+    let status: number;
+    try {
+      const report = await look();
+      const between = format === 'yaml' ? '---\n' : isFirst ? '' : '\n';
+      status = print(report, format, io().stdout.isTTY ? '\u001b[H\u001b[2J' : between);
+      isFirst = false;
+    } catch (error) {
+      status = printPassingError(error);
+    }
     if (ended.signal.aborted) return status;
     await sleep(intervalMs, undefined, { signal: ended.signal }).catch(() => undefined);
     if (ended.signal.aborted) return status;
   }
+}
+
+/** Prints an error that may have passed at the next look, and returns its status. Rethrows errors of flags and of the kubeconfig. */
+function printPassingError(error: unknown): number {
+  if (!(error instanceof CommandError) || error.cause instanceof KubernetesConfigError) throw error;
+  printProblem(error.message);
+  return error.exitStatus;
 }
 
 function print({ status, value, text }: CommandReport, format: OutputFormat, before = ''): number {

@@ -38,7 +38,8 @@ export async function reportingClusterErrors<T>(run: () => Promise<T>, otherwise
     return await run();
   } catch (error) {
     if (!(error instanceof ApiError || error instanceof KubernetesConfigError)) throw error;
-    throw new CommandError(error.message + (error instanceof KubernetesConfigError ? otherwise : ''), 2);
+    const hint = error instanceof KubernetesConfigError ? otherwise : '';
+    throw new CommandError(error.message + hint, 2, { cause: error });
   }
 }
 

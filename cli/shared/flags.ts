@@ -20,8 +20,8 @@ export class CommandError extends Error {
   /** The exit status of the process. */
   readonly exitStatus: number;
 
-  constructor(message: string, exitStatus = 1) {
-    super(message);
+  constructor(message: string, exitStatus = 1, options?: ErrorOptions) {
+    super(message, options);
     this.exitStatus = exitStatus;
   }
 }
