@@ -119,6 +119,8 @@ export interface ReplicaReport {
   /** The name of the replica, which is that of its pod. */
   replica: string;
   limiters: readonly LimiterReport[];
+  /** A number that grows with each sign of life of another replica. Undefined for the report of this process, which is never late. */
+  sign?: number;
 }
 
 /** The maximum length of a reason, above that of all reasons of this version. */

@@ -170,6 +170,50 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(3)))).toBe('2/2');
   });
 
+  it.each<[string, (report: LimiterReport) => (sign: number) => ReplicaReport, string[]]>([
+    [
+      'until its replica gives two signs of life',
+      (report) => (sign) => ({ ...replica(report), sign }),
+      ['0/1, a', '0/1, a', '0/1, a', '1/1'],
+    ],
+    [
+      'until its replica reports again',
+      (report) => (sign) => ({ ...replica(sign < 2 ? report : { ...report }), sign }),
+      ['0/1, a', '0/1, a', '1/1', '1/1'],
+    ],
+    ['not at all if this replica serves it', (report) => () => replica(report), ['1/1', '1/1', '1/1', '1/1']],
+  ])('doubts that a limiter has a version that returned after its report, %s', (_, reportOf, expected) => {
+    const at = reportOf(limiter('a', { acceptedVersion: 'v1' }));
+    const view = viewOf(ledgerOf('v1'), at(1));
+    view.ledger = observed(observed(view.ledger, 'v2'), 'v1');
+    const seen = [1, 1, 2, 3].map((sign) => {
+      view.update([at(sign)], reconnectGraceMs);
+      return progressText(view.fleet('default').of(since(3)));
+    });
+    expect(seen).toEqual(expected);
+  });
+
+  it('still doubts it after the replica ended', () => {
+    const report = limiter('a', { acceptedVersion: 'v1' });
+    const stays = replica(limiter('b', { acceptedVersion: 'v1' }));
+    const both = [stays, { replica: 'other', limiters: [report], sign: 1 }];
+    const view = viewOf(ledgerOf('v1'), ...both);
+    view.ledger = observed(observed(view.ledger, 'v2'), 'v1');
+    view.update(both, reconnectGraceMs);
+    view.update([stays], reconnectGraceMs);
+    expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
+  });
+
+  it('does not look again at signs of life alone', () => {
+    const { limiters } = replica(limiter('a', { acceptedVersion: 'v1' }));
+    const view = viewOf(ledgerOf('v1'), { replica: 'other', limiters, sign: 1 });
+    const before = view.view;
+    view.update([{ replica: 'other', limiters, sign: 2 }], reconnectGraceMs);
+    expect(view.view).toBe(before);
+    view.update([{ replica: 'other', limiters: [...limiters], sign: 2 }], reconnectGraceMs);
+    expect(view.view).not.toBe(before);
+  });
+
   it('counts a resource that is refused against that alone: the rest of the snapshot is in force', () => {
     const resources = [{ name: 'team/bad', message: 'bad' }];
     const refusal = { version: 'v3', message: 'team/bad: bad', resources };

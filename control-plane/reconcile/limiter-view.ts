@@ -24,12 +24,29 @@ interface LastKnown {
   report: LimiterReport;
   /** The newest snapshot that it accepted, as far as its version was known. */
   accepted: number;
+  /** The number of the version that it reports. Undefined if the version is unknown. */
+  reported: number | undefined;
+  /** Undefined if `reported` is certain. */
+  doubt: ReportDoubt | undefined;
   /** The time since which it claims an unknown version. */
   unknownSinceMs: number | undefined;
   /** The time since which it rejects snapshots. */
   rejectsSinceMs: number | undefined;
   hasAnswered: boolean;
 }
+
+/**
+ * A version returned after the limiter's replica had reported it. The replica may have sent the version in between, and then have
+ * stopped before it could report that. Its next report or its next signs of life show that it did not.
+ */
+interface ReportDoubt {
+  /** The last sign of life of the replica. */
+  sign: number;
+  signsLeft: number;
+}
+
+/** Chosen: a replica reports within 250 ms, and renews its Lease object less often. The first sign may have been on its way. */
+const signsUntilCertain = 2;
 
 /** A limiter that has answered and is no longer connected. */
 interface Gone extends AbsentLimiter {
@@ -85,6 +102,8 @@ interface ViewParts {
   readonly sinceMs: number | undefined;
   /** The time at which something changes without news. Infinity if nothing does. */
   readonly dueMs: number;
+  /** The facts of the last look. Undefined before it, and while signs of life matter. */
+  readonly facts: LimiterFacts | undefined;
 }
 
 /** The facts that one look at the limiters uses. */
@@ -114,6 +133,7 @@ export class LimiterView {
     fleets: new Map(),
     sinceMs: undefined,
     dueMs: Number.POSITIVE_INFINITY,
+    facts: undefined,
   });
 
   /** The time at which the view changes without news, so that the owner must look again. Infinity if it does not. */
@@ -126,6 +146,7 @@ export class LimiterView {
    * versions may then be known.
    */
   with(facts: LimiterFacts): LimiterView {
+    if (facts.nowMs < this.dueMs && hasOnlySigns(facts, this.#parts.facts)) return this;
     return new LimiterView(new LimiterLook(this.#parts, facts).parts());
   }
 
@@ -133,6 +154,16 @@ export class LimiterView {
   fleet(name: string): FleetRollout {
     return this.#parts.fleets.get(name) ?? emptyFleet;
   }
+}
+
+/** Returns whether nothing is news except signs of life. */
+function hasOnlySigns(next: LimiterFacts, last: LimiterFacts | undefined): boolean {
+  return (
+    next.ledger === last?.ledger &&
+    next.expectations === last.expectations &&
+    next.living.length === last.living.length &&
+    next.living.every(({ limiters }, index) => limiters === last.living[index]!.limiters)
+  );
 }
 
 /** One look: turns the previous view and new facts into the next view. */
@@ -144,6 +175,8 @@ class LimiterLook {
   #lastKnown: ReadonlyMap<string, LastKnown>;
   #joinedMs: ReadonlyMap<string, number>;
   readonly #readyMs = new Map<string, number>();
+  /** The last signs of life of other replicas, by the reports of their limiters. */
+  readonly #signs: ReadonlyMap<LimiterReport, number>;
   #dueMs = Number.POSITIVE_INFINITY;
 
   constructor(before: ViewParts, facts: LimiterFacts) {
@@ -153,6 +186,11 @@ class LimiterLook {
     this.#gone = new Map(before.gone);
     this.#lastKnown = before.lastKnown;
     this.#joinedMs = before.joinedMs;
+    this.#signs = new Map(
+      facts.living.flatMap(({ limiters, sign }) =>
+        sign === undefined ? [] : limiters.map((report) => [report, sign] as const),
+      ),
+    );
   }
 
   parts(): ViewParts {
@@ -183,6 +221,7 @@ class LimiterLook {
       fleets,
       sinceMs: this.#sinceMs,
       dueMs: this.#dueMs,
+      facts: [...this.#lastKnown.values()].some(({ doubt }) => doubt) ? undefined : this.#facts,
     };
   }
 
@@ -244,10 +283,13 @@ class LimiterLook {
     const isUnknown = acceptedVersion !== undefined && number === undefined;
     const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
-    const accepted = number ?? (keeps ? (before?.accepted ?? 0) : 0);
+    const doubt = this.#doubt(report, number, before);
+    const accepted = (doubt ? before?.accepted : number) ?? (keeps ? (before?.accepted ?? 0) : 0);
     return {
       report,
       accepted,
+      reported: number,
+      doubt,
       unknownSinceMs,
       rejectsSinceMs: rejection === undefined ? undefined : (before?.rejectsSinceMs ?? nowMs),
       hasAnswered: accepted > 0 || rejection !== undefined || before?.hasAnswered === true,
@@ -266,6 +308,21 @@ class LimiterLook {
       (version) => this.#numberOf(report, version) ?? number,
     );
     return Math.min(number, ...since);
+  }
+
+  /** The report of another replica that was not published again after the version returned is older than the return. */
+  #doubt(
+    report: LimiterReport,
+    number: number | undefined,
+    before: LastKnown | undefined,
+  ): ReportDoubt | undefined {
+    const sign = this.#signs.get(report);
+    const { reported, doubt } = before ?? {};
+    if (before?.report !== report || sign === undefined || number === undefined || reported === undefined)
+      return undefined;
+    if (number > reported) return { sign, signsLeft: signsUntilCertain };
+    if (doubt === undefined || doubt.sign === sign) return doubt;
+    return doubt.signsLeft === 1 ? undefined : { sign, signsLeft: doubt.signsLeft - 1 };
   }
 
   #state(

@@ -251,6 +251,8 @@ export interface LeaseObservation {
 
 interface Life extends LeaseObservation {
   untilMs: number;
+  /** The number of this sign of life, among those of all replicas. */
+  sign: number;
 }
 
 /**
@@ -267,15 +269,15 @@ interface Life extends LeaseObservation {
  */
 export class ReplicaLiveness {
   readonly #lives = new Map<string, Life>();
+  #signs = 0;
   #deafSinceMs: number | undefined;
 
-  /** Returns whether the replica became alive because of this. */
-  see(sign: LeaseObservation, nowMs: number): boolean {
-    const { name, resourceVersion, durationMs } = sign;
+  /** Returns whether this is a sign of life. */
+  see(lease: LeaseObservation, nowMs: number): boolean {
+    const { name, resourceVersion, durationMs } = lease;
     if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;
-    const wasAlive = this.isAlive(name, nowMs);
-    this.#lives.set(name, { ...sign, untilMs: nowMs + durationMs });
-    return !wasAlive;
+    this.#lives.set(name, { ...lease, untilMs: nowMs + durationMs, sign: ++this.#signs });
+    return true;
   }
 
   /** Removes a replica without a Lease object. Returns whether it was alive. */
@@ -288,6 +290,11 @@ export class ReplicaLiveness {
   isAlive(name: string, nowMs: number): boolean {
     const life = this.#lives.get(name);
     return life !== undefined && (this.#deafSinceMs ?? nowMs) < life.untilMs;
+  }
+
+  /** Returns a number that grows with each sign of life of the replica. 0 if none was seen. */
+  lastSign(name: string): number {
+    return this.#lives.get(name)?.sign ?? 0;
   }
 
   /**

@@ -141,6 +141,7 @@ export class ReplicaReports {
     const others = [...this.#reports.stored.values()]
       .map(({ report }) => report)
       .filter(({ replica }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs))
+      .map((report) => ({ ...report, sign: this.#signs.lastSign(report.replica) }))
       .sort((a, b) => (a.replica < b.replica ? -1 : 1));
     return [this.#own, ...others];
   }
@@ -190,12 +191,13 @@ export class ReplicaReports {
     this.#listed();
   }
 
-  /** Returns whether this Lease object shows that a replica is alive again. */
+  /** Returns whether this Lease object is a sign of life of another replica. */
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
     if (this.#reportedLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
     this.#options.leaseChanged(name, record);
-    return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
+    const isSign = isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
+    return isSign && holder !== this.#own.replica;
   }
 
   /** Returns whether a living replica ended because of this. */
