@@ -77,6 +77,7 @@ describe('override resources', () => {
         },
         { path: ['match'], text: 'must have 1 to 32 entries, and has 0' },
       ],
+      unknown: [],
     });
   });
 });
