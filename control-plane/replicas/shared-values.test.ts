@@ -4,7 +4,7 @@ import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { type ConfigMap, managedLabels, splitJson } from './own-objects.ts';
-import { type SharedFormat, SharedValues } from './shared-values.ts';
+import { type SharedFormat, SharedValues, type SharedValuesOptions } from './shared-values.ts';
 
 /** A long text of JSON, which is stored in parts. */
 const longText = (letter: string): string => letter.repeat(9_000);
@@ -20,7 +20,10 @@ const format: SharedFormat<string> = {
 };
 
 /** A reader of texts by key, and what it reports. */
-async function collection(more: Partial<SharedFormat<string>> = {}) {
+async function collection(
+  more: Partial<SharedFormat<string>> = {},
+  options: Partial<SharedValuesOptions<string>> = {},
+) {
   const time = new VirtualTime();
   const { clock, timers } = new SimulatedProcess(time);
   const cluster = new MemoryCluster(() => clock.nowMs());
@@ -38,6 +41,7 @@ async function collection(more: Partial<SharedFormat<string>> = {}) {
       ...{ unreachable: () => {}, reachable: () => {}, notStored: () => {} },
       skipped: (name, reason) => reported.push(`${name}: ${reason}`),
     },
+    ...options,
   });
   onTestFinished(async () => {
     await Promise.all([values.close(), time.advance(10_000)]);
@@ -58,7 +62,7 @@ async function collection(more: Partial<SharedFormat<string>> = {}) {
       cluster.delete({ kind: configMaps, namespace: 'weir-system', name, isStatus: false }, {});
     await time.advance(100);
   };
-  return { values, reported, put, drop };
+  return { values, reported, put, drop, time };
 }
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
@@ -112,6 +116,19 @@ describe('stored values', () => {
     await put(...(await mapsOf('b', 'y', 'r1')));
     await put(...(await mapsOf('a', 'z', 'r2')));
     expect(reported).toEqual(['changed', 'changed']);
+  });
+
+  it.each([
+    ['again if the key is its own: nobody else wrote the other value', 'mine', () => true],
+    ['no more once another process has written the key', 'other', undefined],
+  ])('are written %s', async (_, stored, owns) => {
+    const { values, put, time } = await collection({}, { mayWrite: () => true, ...(owns && { owns }) });
+    values.sync(new Map([['a', 'mine']]));
+    await time.advance(1_000);
+    expect(values.stored.get('a')).toBe('mine');
+    await put(...(await mapsOf('a', 'other', 'r2')));
+    await time.advance(60_000);
+    expect(values.stored.get('a')).toBe(stored);
   });
 
   it('are forgotten once their ConfigMaps are gone', async () => {

@@ -290,7 +290,9 @@ export class SharedValues<Value> {
       : this.#stored.get(key);
   }
 
+  /** Returns whether somebody else stored the value since the last `sync`. Nobody else writes the keys that this process owns. */
   #isNews(key: string, present: Value): boolean {
+    if (this.#options.owns?.(key) === true) return false;
     return !this.#isSame(this.#basis.get(key), present) && !this.#isSame(this.#own.get(key)?.value, present);
   }
 
