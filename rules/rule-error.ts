@@ -78,9 +78,14 @@ export function quoted(value: unknown): string {
   return text.length > 200 ? `${text.slice(0, 200)}...` : text;
 }
 
+/** Returns for example `a, b or c`. */
+export function orWords(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
 /** The message of an error: a text that is none of the words of a field. */
 export function unknownWord(field: string, known: readonly string[], found: string): string {
-  return `${field} must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;
+  return `${field} must be ${orWords(known)}, found '${found}'`;
 }
 
 type Problem = Pick<RuleError, 'code' | 'path'>;

@@ -5,12 +5,12 @@ import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf } from '../../replay/replay-report.ts';
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../rules/model.ts';
+import { orWords } from '../../rules/rule-error.ts';
 import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootsOf } from '../shared/contained-files.ts';
 import {
   choiceOf,
   commandOf,
-  orWords,
   type ParsedFlags,
   printProblem,
   UsageError,

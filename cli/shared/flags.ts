@@ -4,6 +4,7 @@ import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
+import { orWords } from '../../rules/rule-error.ts';
 import { activeCharacters } from './active-characters.ts';
 import { type FlagTypes, flagsOfHelp } from './help-flags.ts';
 import { fittedHelp } from './help-text.ts';
@@ -197,11 +198,6 @@ export function choiceOf<Value extends string>(
   const choice = values.find((one) => one === text);
   if (choice !== undefined || text === undefined) return choice;
   throw new UsageError(`--${name} is ${orWords(values)}, not "${text}"`);
-}
-
-/** Returns for example `a, b or c`. */
-export function orWords(words: readonly string[]): string {
-  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
 /** Returns a duration such as `5s` or `1m30s` in milliseconds; without the flag, the default. @throws UsageError */

@@ -15,7 +15,7 @@ import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/r
 import { isObject, maxUint32, type RuleSource } from '../../rules/model.ts';
 import { valueInWords } from '../../rules/reader/manifest-reader.ts';
 import { fromMessage, rateLimitConfigTypeUrl, toMessage } from '../../rules/reader/resource.ts';
-import { type FieldProblem, similarName } from '../../rules/rule-error.ts';
+import { type FieldProblem, orWords, similarName } from '../../rules/rule-error.ts';
 
 type Path = (string | number)[];
 
@@ -108,7 +108,7 @@ function scalarProblems(field: DescField, value: unknown, part: unknown, path: P
 function scalarWords({ enum: values, scalar }: DescField): string {
   if (values !== undefined) {
     const names = values.values.map(({ name }) => name).filter((name) => name !== 'UNKNOWN');
-    return `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+    return orWords(names);
   }
   if (scalar === ScalarType.STRING) return 'a string';
   if (scalar === ScalarType.BOOL) return 'true or false';

@@ -1,8 +1,9 @@
 /** Prints the results of commands: lines and tables for people, JSON or YAML for programs. */
 
 import type { JsonObject } from '../../rules/model.ts';
+import { orWords } from '../../rules/rule-error.ts';
 import { activeCharacters } from './active-characters.ts';
-import { escaped, orWords, type ParsedFlags, UsageError } from './flags.ts';
+import { escaped, type ParsedFlags, UsageError } from './flags.ts';
 import { outputForms } from './help-flags.ts';
 import { yamlText } from './yaml-text.ts';
 
