@@ -75,6 +75,7 @@ export class AccountedLimit implements ClaimSums {
   /** The fair level, and the sums of this limiter's clients. */
   level = Number.POSITIVE_INFINITY;
   charged = 0;
+  ahead = 0;
   hungry = 0;
 
   /** `former`: accounts of the limit before, which continue if their windows are the same. */
@@ -120,6 +121,11 @@ export class AccountedLimit implements ClaimSums {
       accounts.push(account);
       atMs = account.endMs;
     }
+    // The first message in a window has no answer yet that says who else needs hits. Likely those who did before.
+    const before = this.accounts[0];
+    const [current] = accounts;
+    if (before !== undefined && current !== before && current !== undefined)
+      current.othersHungry = Math.max(current.othersHungry, before.othersHungry);
     this.accounts = [...accounts, ...this.accounts.filter(({ startMs }) => startMs >= atMs)];
     return true;
   }
@@ -153,7 +159,7 @@ export class AccountedLimit implements ClaimSums {
     const op = newOperation(plain, key, 'add', 0, ttlSeconds);
     op.lease = newLeaseTerms({
       ...{ ledgerKey, limiter, spent, keeps, want, limit: requests, livesMs },
-      charged: Math.round(this.charged),
+      charged: Math.round(account === this.current ? this.charged : this.ahead + keeps),
       hungry: Math.round(this.hungry * weightParts),
     });
     account.reportedMs = nowMs;

@@ -35,8 +35,8 @@ export interface FormRules {
    * lasts until another one arrives. `isChanged`: the limits have changed, and the member may have too many hits.
    */
   bucketFor(pool: SharedPool, member: PoolClient, newest: Newest, need: number, isChanged: boolean): Proposed;
-  /** Reduces a bucket to the free hits; undefined if the newest one is worth more. */
-  within(bucket: GrantedBucket, newest: Newest, limits: readonly AccountedLimit[]): Proposed;
+  /** Reduces a bucket for a member to the free hits; undefined if its newest one is worth more. */
+  within(bucket: GrantedBucket, member: PoolClient, limits: readonly AccountedLimit[]): Proposed;
   /** Returns the time from which clients are denied everything for a moment; infinite if they are not. */
   clearsFromMs(limits: readonly AccountedLimit[]): number;
   /** Whether it is this client's moment. */
@@ -54,12 +54,13 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
     const released = rules.released(limit, nowMs);
     let count = 0;
     for (const member of members) {
-      const claim = claims[count] ?? { weight: 0, charged: 0, need: 0 };
+      const claim = claims[count] ?? { weight: 0, used: 0, charged: 0, need: 0 };
       claims[count++] = claim;
       const { keeps, used: usedOfAll } = member.partOf(account);
       // For a refilling bucket, `keeps` includes what was used of it.
       const used = rules.refills ? 0 : usedOfAll;
       claim.weight = member.holder.weight;
+      claim.used = used;
       claim.charged = used + keeps;
       claim.need = claim.charged;
       if (nowMs - member.grants.reportedMs >= ttlMs) continue;
@@ -71,6 +72,7 @@ export function findLevels(pool: SharedPool, ttlMs: number, nowMs: number): void
     const found = fairLevel(claims, released - ofOthers, othersHungry, count);
     limit.level = found.level;
     limit.charged = found.charged;
+    limit.ahead = found.ahead;
     limit.hungry = found.hungry;
   }
 }

@@ -65,7 +65,7 @@ export const exactForm: FormRules = {
     return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
   },
 
-  within(bucket, newest, limits) {
+  within(bucket, { grants: { newest } }, limits) {
     let min = bucket.tokens;
     for (const { accounts } of limits) for (const { free } of accounts) min = Math.min(min, free);
     if (min === bucket.tokens) return bucket;

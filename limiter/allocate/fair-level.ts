@@ -9,6 +9,8 @@
  */
 export interface ShareClaim {
   readonly weight: number;
+  /** Hits charged to the client that it has used: in a later window, it has used none. */
+  readonly used: number;
   /** The hits charged to the client, and the hits that would be charged to it if it got what it needs. */
   readonly charged: number;
   readonly need: number;
@@ -17,6 +19,8 @@ export interface ShareClaim {
 /** The sums that limiters share with each other, over their clients. */
 export interface ClaimSums {
   readonly charged: number;
+  /** As `charged`, in a later window for which no hits are kept yet. */
+  readonly ahead: number;
   readonly hungry: number;
 }
 
@@ -48,9 +52,13 @@ export function fairLevel(
     }
   }
   let charged = 0;
+  let ahead = 0;
   for (let i = 0; i < count; i++) {
     const claim = claims[i]!;
-    charged += claim.charged - (claim.need > level * claim.weight ? 0 : claim.need);
+    charged += claim.charged;
+    if (claim.need > level * claim.weight) continue;
+    charged -= claim.need;
+    ahead -= claim.need - claim.used;
   }
-  return { level, charged, hungry: hungry - othersHungry };
+  return { level, charged, ahead, hungry: hungry - othersHungry };
 }

@@ -86,13 +86,13 @@ describe('what a client may still use', () => {
     expect(report(grants, 0, false, 121_000, 120_000)).toEqual({ over: 0, returned: 100 });
   });
 
-  it('of a bucket that changes is the larger of both, of one that begins full the sum', () => {
+  it('of a bucket that changes is the larger of both; one that begins full adds its tokens', () => {
     const grants = new Grants(true, 0);
     grants.send({ tokens: 10, perFill: 2, fillSeconds: 1, isFresh: true }, 0, 21_000);
     grants.send({ tokens: 4, perFill: 4, fillSeconds: 1, isFresh: false }, 5_000, 26_000);
     expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60);
     grants.send({ tokens: 4, perFill: 1, fillSeconds: 1, isFresh: true }, 6_000, 27_000);
-    expect(grants.mayUseIn(...window)).toBe(10 + 4 * 60 + 4 + 60);
+    expect(grants.mayUseIn(...window)).toBe(10 + 4 + 4 * 60);
     // The first grants are of no use in later windows once they are known to be replaced.
     report(grants, 1, false, 15_000, 0);
     expect(grants.mayUseIn(16_000, 20_000)).toBe(4 + 4);
@@ -131,16 +131,20 @@ describe('buckets that refill', () => {
 });
 
 describe('the fair level', () => {
-  const claims = (needs: readonly number[]) => needs.map((need) => ({ weight: 1, charged: 0, need }));
+  const claims = (needs: readonly number[]) =>
+    needs.map((need) => ({ weight: 1, used: 0, charged: 0, need }));
 
   it('gives who needs less what it needs, and divides the rest', () => {
-    expect(fairLevel(claims([10, 90, 200]), 150, 0)).toEqual({ level: 70, charged: -10, hungry: 2 });
+    expect(fairLevel(claims([10, 90, 200]), 150, 0)).toEqual({
+      ...{ level: 70, charged: -10, ahead: -10, hungry: 2 },
+    });
     expect(fairLevel(claims([10, 20]), 150, 0).level).toBe(Number.POSITIVE_INFINITY);
     const weighted = [
-      { weight: 3, charged: 5, need: 200 },
-      { weight: 1, charged: 7, need: 200 },
+      { weight: 3, used: 2, charged: 5, need: 200 },
+      { weight: 1, used: 0, charged: 7, need: 200 },
+      { weight: 1, used: 4, charged: 9, need: 20 },
     ];
-    expect(fairLevel(weighted, 100, 0)).toEqual({ level: 25, charged: 12, hungry: 4 });
+    expect(fairLevel(weighted, 120, 0)).toEqual({ level: 25, charged: 1, ahead: -16, hungry: 4 });
   });
 
   it('is the same for limiters that know only sums of each other', () => {

@@ -41,9 +41,10 @@ const inUseMs = 2_000;
 /** A proposed message: a bucket, or the newest one again. */
 export type Proposal = GrantedBucket | 'renew';
 
-/** The most hits from refilling buckets that replaced one another. */
+/** The most hits from refilling buckets that replaced one another, so that only one of them flows at a time. */
 class Flow {
   readonly #seconds: number;
+  /** Hits from full buckets that another full one replaced. */
   #before = 0;
   #tokens = 0;
   #perFill = 0;
@@ -59,12 +60,11 @@ class Flow {
 
   add({ tokens, perFill, fillSeconds, isFresh }: GrantedBucket): void {
     if (isFresh) {
-      this.#before = this.max;
+      this.#before += this.#tokens;
       this.#tokens = 0;
-      this.#perFill = 0;
     }
+    // A bucket that changes keeps the fraction of its tokens.
     this.#tokens = Math.max(this.#tokens, tokens);
-    // A bucket that changes keeps the fraction of its tokens, and flows at one of the two rates.
     if (perFill * this.#fillSeconds < this.#perFill * fillSeconds) return;
     this.#perFill = perFill;
     this.#fillSeconds = fillSeconds;

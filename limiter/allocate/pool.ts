@@ -30,7 +30,7 @@ const forms: Readonly<Record<AssignmentForm, FormRules>> = { exact: exactForm, r
 /** The shortest time between questions to the ledgers, less than a tick, so that each tick asks; and the longest one between reports. */
 const askMs = 200;
 const refreshMs = 5_000;
-/** The interval at which members without hits are looked for. */
+/** The interval at which members without hits are looked for, and after which an unanswered question is asked again. */
 const sweepMs = 1_000;
 /**
  * Chosen: with more members, a request waits for the next tick, and the fair level may be older, so that finding it costs little. It may
@@ -49,6 +49,8 @@ export class Pool implements SharedPool {
   #levelsMs = longAgoMs;
   /** Members with a proposal for the next question. Closed ones are passed over. */
   #proposing: PoolClient[] = [];
+  /** Members whose proposals no ledger answered in time, since when. */
+  #unanswered: { readonly members: Set<PoolClient>; readonly sinceMs: number } | undefined;
   #isAsking = false;
   #askedMs = longAgoMs;
   /** The time at which `tick` has something to do, unless something happens before. */
@@ -181,6 +183,11 @@ export class Pool implements SharedPool {
       for (const member of this.members)
         if (this.rules.clears(member, this.limits, nowMs)) this.#proposed(member, nothing);
     }
+    if (this.#unanswered !== undefined && nowMs - this.#unanswered.sinceMs >= sweepMs) {
+      const { members } = this.#unanswered;
+      this.#unanswered = undefined;
+      for (const member of members) if (!member.isClosed) this.#propose(member, nowMs);
+    }
     if (nowMs - this.#askedMs >= askMs) this.#ask(nowMs);
     this.dueMs = this.#nextMs(nowMs);
   }
@@ -201,6 +208,7 @@ export class Pool implements SharedPool {
   #nextMs(nowMs: number): number {
     let nextMs = this.rules.clearsFromMs(this.limits);
     if (this.#proposing.length > 0 || !this.#isQuiet(nowMs) || nextMs <= nowMs) return longAgoMs;
+    if (this.#unanswered !== undefined) nextMs = Math.min(nextMs, this.#unanswered.sinceMs + sweepMs);
     if (this.#isHungry || this.#levelsMs === longAgoMs) nextMs = Math.min(nextMs, this.#sweptMs + sweepMs);
     for (const { current } of this.limits)
       nextMs = Math.min(nextMs, current.endMs, current.reportedMs + refreshMs);
@@ -345,7 +353,12 @@ export class Pool implements SharedPool {
       if (this.members.size <= fewMembers) this.#levelsMs = longAgoMs;
       const answeredMs = this.times.now();
       const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
+      const isAnswered = asked.every(([, { error, lease }]) => error === undefined && lease!.granted >= 0);
       if (isLate) for (const member of members) member.proposal = undefined;
+      if (isLate || !isAnswered) {
+        this.#unanswered ??= { members: new Set(), sinceMs: answeredMs };
+        for (const member of members) this.#unanswered.members.add(member);
+      }
       this.#assign(members, asked, answeredMs);
       if (this.limits !== limits) for (const member of this.members) this.#propose(member, answeredMs, true);
     };
@@ -409,7 +422,7 @@ export class Pool implements SharedPool {
   /** Reduces a proposal to the free hits. */
   #within(proposal: Proposal, member: PoolClient, nowMs: number): Proposal {
     if (proposal === 'renew') return proposal;
-    const within = this.rules.within(proposal, member.grants.newest, this.limits);
+    const within = this.rules.within(proposal, member, this.limits);
     return within ?? (this.#isLasting(member, nowMs) ? 'renew' : nothing);
   }
 

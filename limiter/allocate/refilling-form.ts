@@ -1,5 +1,5 @@
 /** The refilling form: buckets of tokens whose sizes and flow in a window do not exceed the limit together. */
-import { hitsOf, refillingBucket } from './buckets.ts';
+import { hitsOf, nothing, refillingBucket } from './buckets.ts';
 import type { FormRules } from './demand.ts';
 import type { GrantedBucket } from './terms.ts';
 
@@ -30,19 +30,27 @@ export const refillingForm: FormRules = {
     if (bucket === undefined || isFresh || isChanged) return bucket;
     const flow = bucket.perFill / bucket.fillSeconds;
     const flowed = newest.perFill / newest.fillSeconds;
-    return Math.abs(flow - flowed) > changes * flowed ? bucket : undefined;
+    const isSmall = newest.tokens < Math.min(newest.perFill, bucket.tokens);
+    return isSmall || Math.abs(flow - flowed) > changes * flowed ? bucket : undefined;
   },
 
   /** A client's first bucket gets half of the free hits, because others will follow, and surplus hits return late. */
-  within(bucket, newest, limits) {
+  within(bucket, member, limits) {
+    const { newest } = member.grants;
     const isFirst = newest === undefined || newest.tokens === 0;
     let within = bucket;
     for (const { accounts, terms } of limits) {
-      for (const { free } of accounts) {
-        const had = bucket.isFresh || newest === undefined ? 0 : hitsOf(newest, terms.lengthSeconds);
+      for (const account of accounts) {
+        const { free } = account;
+        const isAlone = newest === undefined || member.partOf(account).keeps === 0;
+        // The flow of the newest bucket ends when this one arrives. A full one adds its tokens.
+        const isAdded = bucket.isFresh && !isAlone;
+        const had = isAlone ? 0 : hitsOf(newest, terms.lengthSeconds) - (isAdded ? newest.tokens : 0);
         const max = had + (isFirst ? Math.max(Math.min(1, free), free / 2) : free);
         if (hitsOf(within, terms.lengthSeconds) > max)
           within = refillingBucket(max, terms.lengthSeconds, bucket.isFresh);
+        if (isAdded && within.tokens > free)
+          within = free < 1 ? nothing : { ...within, tokens: Math.floor(free) };
       }
     }
     return within;

@@ -149,6 +149,29 @@ describe('shares of a limit', () => {
     expect(world.usedFrom(4)).toBeGreaterThan(0.85);
   });
 
+  it('flow all the time in the refilling form while the store fails for some seconds', () => {
+    for (let seed = 1; seed <= 30; seed += 1) {
+      const world = refilling(seed);
+      world.run(45);
+      const starved = world.starved;
+      // Assignments live for 15 s, and messages may take 6 s, so that they last for 4 s more at a report.
+      world.failsUntilMs = world.nowMs + (seed % 2 === 0 ? 3_500 : 6_000);
+      world.run(100);
+      if (seed % 2 === 0) expect(world.starved, `seed ${seed}`).toBe(starved);
+      else expect(world.starved - starved, `seed ${seed}`).toBeLessThan(2);
+      expectWithinLimit(world, 1_000);
+    }
+  });
+
+  it('use as much in each window of the refilling form', () => {
+    for (let seed = 1; seed <= 30; seed += 1) {
+      const world = refilling(seed);
+      world.run(200);
+      expect(world.minFrom(2), `seed ${seed}`).toBeGreaterThan(0.88);
+      expectWithinLimit(world, 1_000);
+    }
+  });
+
   it('are there for those who come later, before a window has ended', () => {
     for (let seed = 1; seed <= 5; seed += 1) {
       const world = new World({
@@ -184,3 +207,11 @@ describe('shares of a limit', () => {
     expect(world.usedFrom(4)).toBeGreaterThan(0.95);
   });
 });
+
+/** Equals that ask for more than the limit of 20 s. */
+function refilling(seed: number): World {
+  return new World({
+    ...{ ...evenly, random: seededRandom(seed), form: 'refilling' },
+    ...{ requests: 1_000, windowSeconds: 20, rates: equalRates(3, (1_000 * 1.5) / 20) },
+  });
+}

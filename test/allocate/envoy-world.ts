@@ -172,6 +172,8 @@ export class World {
   /** Seconds in which a client with demand and an assignment got nothing. */
   starved = 0;
   overReported = 0;
+  /** The store fails until this time. */
+  failsUntilMs = 0;
   readonly #options: WorldOptions;
   readonly #store: MemoryStore;
   readonly #limiters: Limiter[];
@@ -192,7 +194,10 @@ export class World {
       aheadMs,
       isDead: false,
       allocator: new Allocator({
-        store: new LossyStore(this.#store, () => limiter.isDead || random() < losses),
+        store: new LossyStore(
+          this.#store,
+          () => limiter.isDead || this.nowMs < this.failsUntilMs || random() < losses,
+        ),
         clock: { nowMs: () => this.nowMs + aheadMs },
         random,
         limiter: `limiter-${this.#started++}`,
