@@ -65,7 +65,7 @@ const events = (): string[] => recorded.map(({ type, reason, note }) => `${type}
 describe('written', () => {
   const object = configObject({ name: 'shop' });
 
-  it('reports what is new, once for each who follows', () => {
+  it('reports what is new, once for each follower', () => {
     announcer.written({
       object,
       limiters,
@@ -77,7 +77,7 @@ describe('written', () => {
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
   });
 
-  it('writes Kubernetes events where there are no webhooks', () => {
+  it('writes Kubernetes events if there are no webhooks', () => {
     const without = makeAnnouncer({ hasWebhooks: false });
     const next = statusOf(1, 0, accepted, programmed, ready);
     without.startedLeading([configObject({ name: 'shop', status: next })]);
@@ -86,13 +86,13 @@ describe('written', () => {
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
   });
 
-  it('says nothing of what was there before, nor of what passes by itself', () => {
+  it('reports nothing that was there before, and nothing that passes by itself', () => {
     const previous = statusOf(1, 0, accepted);
     announcer.written({ object, limiters, previous, next: statusOf(1, 0, accepted, pending) });
     expect([notified, recorded]).toEqual([[], []]);
   });
 
-  it('warns of what is refused', () => {
+  it('warns of what is rejected', () => {
     announcer.written({ object, limiters, previous: undefined, next: statusOf(1, 0, rejected, refused) });
     expect(types()).toEqual(['ratelimitconfig.rejected', 'ratelimitconfig.refused']);
     expect(events()).toEqual(['Warning Invalid: so: Invalid', 'Warning Refused: so: Refused']);
@@ -104,7 +104,7 @@ describe('written', () => {
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Warning NoLimiters: so: NoLimiters']);
   });
 
-  it('reports a newer generation also where the condition stays as it was', () => {
+  it('reports a newer generation also if the condition stays as it was', () => {
     const [previous, next] = [statusOf(1, 0, accepted), statusOf(2, 0, accepted)];
     announcer.written({ object, limiters, previous, next });
     expect(types()).toEqual(['ratelimitconfig.accepted']);
@@ -149,7 +149,7 @@ describe('startedLeading', () => {
     expect(types()).toEqual(seen);
   });
 
-  it('passes over objects without a status, and what is no news', () => {
+  it('skips objects without a status, and what is not new', () => {
     announcer.startedLeading([configObject({ name: 'new' }), withStatus(statusOf(1, 0, pending))]);
     expect(notified).toEqual([]);
   });

@@ -118,7 +118,7 @@ it('tokens are reviewed by the API server, for the audience', async () => {
   expect(reviews).toMatchObject([{ spec: { token: 'the-token', audiences: ['weir'] } }]);
 });
 
-it('nobody is reported as the leader by a replica whose own lead is over', async () => {
+it('no leader is reported by a replica whose own lead has ended', async () => {
   const { backing, time, world } = open();
   expect([backing.leader, backing.leads]).toEqual([undefined, false]);
   backing.start();

@@ -250,7 +250,7 @@ it('the wait begins with the lead, not with the process', async () => {
   expect(cluster.written).toEqual([]);
 });
 
-it('each lead waits anew', async () => {
+it('each lead waits again', async () => {
   const cluster = await afterALeader();
   const next = new Replica(cluster);
   next.leads = true;
@@ -272,7 +272,7 @@ it('a new leader says at once what has changed', async () => {
   expect(cluster.written).toEqual(['shop False NoLimiters']);
 });
 
-it('what has changed stays unknown for 15 s where others may be on their way', async () => {
+it('what has changed stays unknown for 15 s if others may be on their way', async () => {
   const cluster = await afterALeader();
   changeShop(cluster);
   const next = new Replica(cluster);

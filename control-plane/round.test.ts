@@ -136,7 +136,7 @@ describe('decide', () => {
     expect(served).toEqual([['shop']]);
   });
 
-  it('serves nothing before it knows who may use what', () => {
+  it('serves nothing before it knows which namespaces may use which domains', () => {
     start({}, {});
     learn({ acceptedSpecs: new Map() });
     changed();
@@ -214,7 +214,7 @@ describe('decide', () => {
     },
   );
 
-  it('decides anew when an override ends, also after longer than timers hold', () => {
+  it('decides again when an override ends, also after longer than timers hold', () => {
     const days = 86_400_000;
     const decider = new Decider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const ending = Object.assign(decider, {
@@ -389,7 +389,7 @@ describe('decide', () => {
       ['by nobody', undefined],
       ['by another control plane', status('theirs', 2)],
       ['at this generation', status('ours', 3)],
-    ])('waits for nothing where it is in force %s', (_, written) => {
+    ])('waits for nothing if it is in force %s', (_, written) => {
       begin(written);
       expect(served).toEqual([[]]);
     });
@@ -582,7 +582,7 @@ describe('decide', () => {
     });
   });
 
-  it('does not go back to what another replica kept longer ago', () => {
+  it('does not return to what another replica stored earlier', () => {
     learn({ acceptedSpecs: new Map() });
     objects = [shop(3, configSpec({ domain: 'shop' }))];
     changed();

@@ -151,7 +151,7 @@ describe('readRecordedRequest', () => {
       line({ descriptors: [{ entries: [['k', 'v']], limit: { requestsPerUnit: 1, unit: 'FORTNIGHT' } }] }),
       'descriptors[0].limit.unit is not a unit such as "MINUTE"',
     ],
-  ])('refuses %s', (text, message) => {
+  ])('rejects %s', (text, message) => {
     expect(() => readRecordedRequest(text)).toThrow(message);
   });
 });

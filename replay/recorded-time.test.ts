@@ -51,7 +51,7 @@ describe('readRecordedTime', () => {
     ],
     [7_258_118_400_000, 'time 7258118400000 is after the year 2199: numbers are seconds'],
     [1e300, 'time 1e+300 is after the year 2199: numbers are seconds'],
-  ])('refuses %j', (written, message) => {
+  ])('rejects %j', (written, message) => {
     expect(() => readRecordedTime(written)).toThrow(message);
   });
 });

@@ -60,7 +60,7 @@ descriptors:
 `;
 
 describe('Replay', () => {
-  it('says who was limited, by which rule and when', () => {
+  it('says which callers were limited, by which rule and when', () => {
     const lines = [0, 1_000, 2_000, 3_000].map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
     const report = replayed(twoAMinute, [...lines, { atMs: 4_000, descriptors: [by('client', 'b')] }]);
     expect(report).toMatchObject({
@@ -128,7 +128,7 @@ describe('Replay', () => {
     expect(report.rules.limited.requests).toBe(0);
   });
 
-  it('counts what shadow mode let pass, and limits nobody by it', () => {
+  it('counts what shadow mode let pass, and limits no request by it', () => {
     const yaml = twoAMinute.replace('rate_limit', 'shadow_mode: true\n    rate_limit');
     const report = replayed(
       yaml,
@@ -138,7 +138,7 @@ describe('Replay', () => {
     expect([report.rules.limited.requests, report.rules.offenders.count]).toEqual([0, 0]);
   });
 
-  it('does not blame a rule in shadow mode for what another one refused', () => {
+  it('does not blame a rule in shadow mode for what exceeded another one', () => {
     const yaml = `${twoAMinute}  - key: plan
     shadow_mode: true
     rate_limit: { unit: minute, requests_per_unit: 1 }
@@ -264,7 +264,7 @@ descriptors:
     expect(() => replay.addLine('more nonsense', 6)).toThrow('more than 3 lines could not be replayed');
   });
 
-  it('says what a sliding window refuses, and what a bucket does', () => {
+  it('says what exceeds a sliding window, and what exceeds a bucket', () => {
     const at = [0, 1_000, 29_000, 31_000, 45_000, 61_000];
     const lines = at.map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
     const rejectedBy = (words: string) => {
@@ -290,7 +290,7 @@ descriptors:
     ]);
   });
 
-  it('tallies several limits by their rule, with what each of them refused', () => {
+  it('tallies several limits by their rule, with what exceeded each of them', () => {
     const yaml = `
 domain: d
 descriptors:
@@ -324,7 +324,7 @@ descriptors:
     expect(report.rules.rules.map(({ rule }) => rule)).toEqual(['d (limit of the request)']);
   });
 
-  it('counts fixed windows by another algorithm, but for what a limiter would refuse', () => {
+  it('counts fixed windows by another algorithm, except for what a limiter would reject', () => {
     const month = limit({ unit: 'month' });
     const calendar = { unit: 'day', timezone: 'Europe/Zurich', startsOn: 1 } as const;
     const sliding = limit({ algorithm: Algorithm.SLIDING_WINDOW });

@@ -78,7 +78,7 @@ describe('a calendar', () => {
       { unit: 'year', startsOn: 2 },
       "starts_on: starts_on is for weeks and months; a year begins with its first day, found '2'",
     ],
-  ])('is refused as %j', (written, problem) => {
+  ])('is rejected as %j', (written, problem) => {
     expect(calendarOf(written)).toEqual([problem]);
   });
 });
@@ -109,11 +109,11 @@ describe('the terms of reservations', () => {
     ['500ms', "ttl: the ttl '500ms' is not a whole number of seconds"],
     ['86401s', "ttl: the ttl '86401s' is 86401 seconds, and a reservation lasts at most 86400 (24h)"],
     ['1mo', "ttl: the ttl '1mo' is 2592000 seconds, and a reservation lasts at most 86400 (24h)"],
-  ])('are refused with the ttl %s', (ttl, problem) => {
+  ])('are rejected with the ttl %s', (ttl, problem) => {
     expect(termsOf(ttl)).toEqual([problem]);
   });
 
-  it('say what becomes of what nobody settled', () => {
+  it('say what becomes of what was not committed', () => {
     expect(termsOf('5s', 'Charge')).toMatchObject({ onExpiry: 'charge' });
     expect(termsOf('5s', 'keep')).toEqual(["on_expiry: on_expiry must be release or charge, found 'keep'"]);
     expect(reserveWords({ ttlSeconds: 60, estimate: 2000, onExpiry: 'release' })).toBe(
@@ -195,11 +195,11 @@ describe('a limit of a budget', () => {
       { limits: [{ ...makeLimit({}), unlimited: true, calendar: month }] },
       'rate_limit.calendar unit-when-unlimited: should not specify calendar when unlimited',
     ],
-  ])('is refused with %s', (_, traits, problem) => {
+  ])('is rejected with %s', (_, traits, problem) => {
     expect(problemsOf(traits)).toEqual([problem]);
   });
 
-  it('is refused with reserve where the store keeps no reservations', () => {
+  it('is rejected with reserve if the store supports no reservations', () => {
     expect(problemsOf({ limits: [limit()], reserve }, { reservations: 'REDIS_SCRIPTS=never' })).toEqual([
       "reserve uncountable: reserve of 'd.k' cannot be stored: REDIS_SCRIPTS=never",
     ]);

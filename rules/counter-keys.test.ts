@@ -121,7 +121,7 @@ describe('keys of any counters', () => {
     };
   }
 
-  it('are reported back, but for parts that are too long', () => {
+  it('are reported back, except for parts that are too long', () => {
     let asked = 0;
     fc.assert(
       fc.property(anyCounter, (counter) => {

@@ -20,7 +20,7 @@ describe('countedText', () => {
     );
   });
 
-  it('is different for different texts, and longer than any text that stands for itself', () => {
+  it('is different for different texts, and longer than any text that represents itself', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '漢', '𝄞', '_'), maxLength: 24 });
     fc.assert(
       fc.property(text, text, (one, other) => {
@@ -37,7 +37,7 @@ describe('countedText', () => {
     );
   });
 
-  it('leaves entries as they are where none is long', () => {
+  it('leaves entries as they are if none is long', () => {
     const entries = [{ key: 'k', value: 'v' }];
     expect(countedEntries(entries, max)).toBe(entries);
     expect(countedEntries([...entries, { key: 'k', value: 'v'.repeat(17) }], max)).toEqual([

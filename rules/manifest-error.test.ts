@@ -12,7 +12,7 @@ describe('fieldPath', () => {
 });
 
 describe('formatManifestError', () => {
-  it('is the text alone where there is no path', () => {
+  it('is the text alone if there is no path', () => {
     expect(formatManifestError({ path: [], text: 'yaml: deficient indentation' })).toBe(
       'yaml: deficient indentation',
     );

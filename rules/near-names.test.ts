@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { similarName, unknownDomainWords } from './rule-error.ts';
 
-describe('the name that was meant', () => {
+describe('the intended name', () => {
   it.each([
     ['sohp', 'shop'],
     ['Shop', 'shop'],

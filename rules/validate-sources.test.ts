@@ -219,7 +219,7 @@ describe('checkSources', () => {
     expect(errorsOfRules(...rules)).toEqual(errors.map((error) => `r: ${error}`));
   });
 
-  it('refuses an empty domain and goes on', () => {
+  it('rejects an empty domain and continues', () => {
     expect(errorsOf(source('', [rule({ key: '' })], 'a'), source('', [], 'b'))).toEqual([
       'a: config file cannot have empty domain',
       'a: descriptor has empty key',
@@ -227,7 +227,7 @@ describe('checkSources', () => {
     ]);
   });
 
-  it('refuses a domain of two sources, whose rules do not meet', () => {
+  it('rejects a domain of two sources whose rules do not overlap', () => {
     const sources = [source('d', [rule({ key: 'k' })], 'a'), source('d', [rule({ key: 'k' })], 'b')];
     expect(errorsOf(...sources)).toEqual(["b: duplicate domain 'd' in config file"]);
   });
@@ -292,7 +292,7 @@ describe('checkSources', () => {
       { ...all, calendarMonths: true },
       "the window of 2 months of 'd.one2month' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives months no fixed length",
     ],
-  ])('refuses what a limiter cannot count that counts %s', (_, support, ...errors) => {
+  ])('rejects what a limiter cannot count that counts %s', (_, support, ...errors) => {
     const found = validateSources([source('d', rules)], { mergeDomains: false, support });
     expect(found.map(({ text }) => text)).toEqual(errors);
   });

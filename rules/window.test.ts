@@ -68,7 +68,7 @@ describe('windowFromText', () => {
     ['20h1s', 'is 72001s, and one of whole seconds has at most 65535 of them (18h12m15s)'],
     ['6w4d1m', 'is 66241m, and one of whole minutes has at most 65535 of them (6w3d12h15m)'],
     ['3000d1h', 'is 72001h, and one of whole hours has at most 65535 of them (390w15h)'],
-  ])('refuses %j: it %s', (text, problem) => {
+  ])('rejects %j: it %s', (text, problem) => {
     expect(windowFromText(text)).toBe(problem);
   });
 });
@@ -90,7 +90,7 @@ describe('limitsWords', () => {
 });
 
 describe('limitLabel', () => {
-  it('is a name, else the window, with the algorithm where two windows are equal', () => {
+  it('is a name, else the window, with the algorithm if two windows are equal', () => {
     const limits = [
       limit({ name: 'daily', unit: Unit.DAY }),
       limit({ unitMultiplier: 5 }),
@@ -101,7 +101,7 @@ describe('limitLabel', () => {
     expect(labels).toEqual(['daily', '5m_fixed_window', '5m_token_bucket', '1d']);
   });
 
-  it('is the unit of a calendar, and all of it where another one has the same unit', () => {
+  it('is the unit of a calendar, and all of it if another one has the same unit', () => {
     const of = (timezone: string, startsOn: number, name = '') =>
       limit({ unit: Unit.MONTH, name, calendar: { unit: 'month', timezone, startsOn } });
     const labels = (...limits: Limit[]) => limits.map((one) => limitLabel(limits, one));

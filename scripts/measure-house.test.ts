@@ -88,7 +88,7 @@ describe('the rows of the house', () => {
   });
 });
 
-it('the walks need four servers, each of which is named where it is missing', () => {
+it('the walks need four servers, each of which is named if it is missing', () => {
   const nowhere = { WEIR_REDIS_SERVER: '/no/redis', WEIR_KUBE_APISERVER: '/no/api', WEIR_ETCD: '/no/etcd' };
   expect(missingServers({ ...nowhere, WEIR_KUBECTL: process.execPath })).toEqual([
     'WEIR_REDIS_SERVER names no executable file: /no/redis',

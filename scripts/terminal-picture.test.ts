@@ -30,7 +30,7 @@ describe('drawTerminal', () => {
     );
   });
 
-  it('shows all of it to those who ask for no motion: nothing is hidden but by animations', () => {
+  it('shows all of it to people that prefer no motion: only animations hide parts', () => {
     const svg = draw([{ kind: 'command', text: 'weir top' }]);
     const [still = '', moving = ''] = svg.split('@media (prefers-reduced-motion:no-preference)');
     expect(still).not.toMatch(/opacity|animation|keyframes/);

@@ -32,7 +32,7 @@ describe('probe', () => {
     });
   });
 
-  it('says who hangs up, and who says nothing', async () => {
+  it('reports a server that hangs up, and one that does not answer', async () => {
     const hangUp = (socket: Socket) => void socket.destroy();
     expect(await probed(hangUp)).toEqual({ kind: 'closed' });
     expect(await probed(hangUp, true)).toEqual({ kind: 'closed' });

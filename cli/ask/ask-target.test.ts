@@ -14,7 +14,7 @@ describe('parseAddress', () => {
     ['unix:/run/weir.sock', { path: '/run/weir.sock' }, '/run/weir.sock'],
     ['unix:///run/weir.sock', { path: '/run/weir.sock' }, '/run/weir.sock'],
     ['unix:weir.sock', { path: 'weir.sock' }, 'weir.sock'],
-  ])('hands %s to gRPC as it is, and knows where it goes', (text, endpoint, written) => {
+  ])('passes %s to gRPC unchanged, and knows where it goes', (text, endpoint, written) => {
     expect(parseAddress(text)).toEqual({ target: text, endpoint });
     expect(endpointText(endpoint)).toBe(written);
   });
@@ -36,7 +36,7 @@ describe('parseAddress', () => {
       'localhost:99999',
       '--dial-string "localhost:99999": a port is a whole number from 1 to 65535, not "99999"',
     ],
-  ])('refuses "%s"', (text, message) => {
+  ])('rejects "%s"', (text, message) => {
     expect(() => parseAddress(text)).toThrow(message);
   });
 });

@@ -74,7 +74,7 @@ describe('kinds of what limiters accept', () => {
     expect(rows).toEqual(warningKinds.map((kind) => [kind, severityOf(kind, 'usual')]));
   });
 
-  it('are those of SARIF, with what it calls usual; what limiters refuse, and what is of Envoy, stands in documents', () => {
+  it('are those of SARIF, with its default level; documents describe what limiters reject, and what is specific to Envoy', () => {
     const report = {
       command: 'check',
       findings: [],

@@ -13,7 +13,7 @@ function calendarError(unit: string): string {
 
 const unknownHitsUnit = (found: string): string => unknownWord('hits_unit', hitsUnits, found);
 
-describe('the field that is meant', () => {
+describe('the intended field', () => {
   it.each([
     ['kye', 'key'],
     ['requests_per_units', 'requests_per_unit'],
@@ -44,7 +44,7 @@ describe('a hint', () => {
     },
   );
 
-  it('is given once, where the text does not have it', () => {
+  it('is given once, if the text does not have it', () => {
     const path = ['descriptors', 0, 'kye'];
     expect(hintFor({ code: 'unknown-key', path, text: "unknown key 'kye'" })).toBe('did you mean key?');
     const ofManifest = ['spec', ...path.slice(0, 2), 'rateLimit', 'shadowMode'];
@@ -93,7 +93,7 @@ describe('a hint', () => {
     ['America/New York', 'did you mean America/New_York?'],
     ['+01:00', 'write a name such as Europe/Zurich; remove timezone for UTC'],
     ['', 'write a name such as Europe/Zurich; remove timezone for UTC'],
-  ])('names the time zone that %s is meant for', (written, hint) => {
+  ])('names the time zone that %s is intended for', (written, hint) => {
     const text = `timezone must be a name of the IANA database, such as Europe/Zurich, found '${written}'`;
     expect(hintFor({ code: 'invalid-calendar', path: ['timezone'], text })).toBe(hint);
   });
@@ -116,7 +116,7 @@ describe('a hint', () => {
     [calendarError('yr'), 'did you mean year?'],
     [calendarError('hour'), expect.stringMatching(/^write calendar: /)],
     [calendarError(''), expect.stringMatching(/^write calendar: /)],
-  ])('names the word that is meant: %s', (text, hint) => {
+  ])('names the intended word: %s', (text, hint) => {
     const code = text.startsWith('hits_unit')
       ? 'invalid-hits-unit'
       : text.startsWith('on_expiry')
@@ -168,19 +168,22 @@ describe('a hint', () => {
     ['slidingwindow', 'sliding_window', 'SlidingWindow'],
     ['token', 'token_bucket', 'TokenBucket'],
     ['sliding_window', 'sliding_window', 'SlidingWindow'],
-  ])('names the algorithm that %s is meant for, as the text spells it', (written, inFiles, inManifests) => {
-    const error = {
-      code: 'invalid-algorithm',
-      text: `unknown algorithm '${written}': there are some`,
-    } as const;
-    expect(hintFor({ ...error, path: ['algorithm'] })).toBe(`did you mean ${inFiles}?`);
-    expect(hintFor({ ...error, path: ['spec', 'algorithm'] })).toBe(`did you mean ${inManifests}?`);
-    expect(hintFor({ ...error, path: [], text: "unknown algorithm 'leaky'" })).toBe(
-      'write one of fixed_window, sliding_window, token_bucket',
-    );
-  });
+  ])(
+    'names the algorithm that %s is intended for, as the text spells it',
+    (written, inFiles, inManifests) => {
+      const error = {
+        code: 'invalid-algorithm',
+        text: `unknown algorithm '${written}': there are some`,
+      } as const;
+      expect(hintFor({ ...error, path: ['algorithm'] })).toBe(`did you mean ${inFiles}?`);
+      expect(hintFor({ ...error, path: ['spec', 'algorithm'] })).toBe(`did you mean ${inManifests}?`);
+      expect(hintFor({ ...error, path: [], text: "unknown algorithm 'leaky'" })).toBe(
+        'write one of fixed_window, sliding_window, token_bucket',
+      );
+    },
+  );
 
-  it('speaks of what a list of limits is made of, and of windows where there is none', () => {
+  it('speaks of the elements of a list of limits, and of windows if there are none', () => {
     const text = 'config error, yaml file contains list of type other than map: 5';
     const path = ['descriptors', 0, 'rate_limits', 1];
     expect(hintFor({ code: 'list-element-not-a-map', path, text })).toContain('each element of rate_limits');

@@ -230,7 +230,7 @@ describe('the effect of another algorithm, window or number of limits', () => {
     .array(anyLimit, { minLength: 1, maxLength: 3 })
     .map((limits): Rule => ({ ...traits(0, 'minute'), limits }));
 
-  it('is the opposite the other way round, and never says less where more passes at once or over time', () => {
+  it('is the opposite the other way round, and never says less if more passes at once or over time', () => {
     const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
     const atOnce = ({ limits }: Rule) => Math.min(...limits.map(maxAtOnce));
     const inAll = ({ limits }: Rule) =>
@@ -254,7 +254,7 @@ describe('the effect of another algorithm, window or number of limits', () => {
     expect([...seen].sort()).toEqual(['looser', 'mixed', 'same', 'stricter']);
   });
 
-  it('is none where a limit is added that another one always keeps', () => {
+  it('is none if a limit is added that another one always keeps', () => {
     fc.assert(
       fc.property(anyTraits, anyLimit, (before, added) => {
         const after = { ...before, limits: [...before.limits, added] };
@@ -287,7 +287,7 @@ describe('the effect of another limit', () => {
   });
 });
 
-it('says which limits refuse nothing any more, and are still there', () => {
+it('says which limits no longer limit anything, although they are still there', () => {
   const limited = traits(5, 'minute');
   const passes = [unlimited, shadow, undefined, traits(9, 'minute')].map(
     (after) => limitEffect(limited, after).passes,

@@ -92,7 +92,7 @@ describe('rules of a cluster', () => {
     expect(notes).toEqual(['shop/a is not in force everywhere: Disconnected, no report from lim-0']);
   });
 
-  it('are those of one class and fleet, which the domain says where it is in one only', () => {
+  it('are those of one class and fleet, which the domain says if it is in one only', () => {
     const other = object({ name: 'o', spec: { className: 'edge', fleet: 'far', domain: 'other' } });
     const edge = object({ name: 'e', spec: { className: 'edge' } });
     expect(inForce([object({ name: 'a' }), other]).from).toEqual(['shop/a']);

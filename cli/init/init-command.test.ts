@@ -35,7 +35,7 @@ describe('answersOf', () => {
     ]);
   });
 
-  it('asks for nothing that a flag says, and again where an answer is none', async () => {
+  it('asks for nothing that a flag says, and again after an invalid answer', async () => {
     const { ask, questions } = person('apache', 'none');
     const { proxy } = await answersOf(flagsOf({ ...all, proxy: undefined as unknown as string }), ask);
     expect(proxy).toBe('none');
@@ -45,13 +45,13 @@ describe('answersOf', () => {
     );
   });
 
-  it('refuses a bad flag before it asks anything', async () => {
+  it('rejects a bad flag before it asks anything', async () => {
     const { ask, questions } = person();
     await expect(answersOf(flagsOf({ domain: 'a b' }), ask)).rejects.toThrow(UsageError);
     expect(questions).toEqual([]);
   });
 
-  it('ends where nobody answers any more', async () => {
+  it('ends when no more answers come', async () => {
     await expect(answersOf(flagsOf({}), person(undefined).ask)).rejects.toThrow(CommandError);
   });
 
@@ -72,7 +72,7 @@ describe('parseBy', () => {
   });
 
   it.each(['', 'ip', 'constructor', 'header:', 'header:a b', 'path,', 'path,path', 'header:x-a,header:a'])(
-    'refuses "%s"',
+    'rejects "%s"',
     (text) => {
       expect(parseBy(text)).toMatch(/^"[^"]*" is (?:not one of address, path|given twice)/);
     },
@@ -109,7 +109,7 @@ describe('parseLimit', () => {
     expect(parseLimit(text)).toBe(message);
   });
   it.each([['0/second'], ['-1/second'], ['1.5/second'], ['4294967296/day'], ['5/fortnight'], ['5'], ['']])(
-    'refuses "%s"',
+    'rejects "%s"',
     (text) => {
       expect(parseLimit(text)).toMatch(/ is not a limit: /);
     },

@@ -87,7 +87,7 @@ describe('limiters', () => {
     expect(await status('--limiter', `localhost:${port}`)).toMatchObject({ status: 0 });
   });
 
-  it('whose name nobody knows are silent', async () => {
+  it('whose name is unknown are silent', async () => {
     const { status: code, stdout } = await status('--limiter', 'nowhere.invalid', '--timeout', '1s');
     expect(code).toBe(1);
     expect(stdout).toContain('nowhere.invalid');
@@ -119,7 +119,7 @@ describe('limiters', () => {
     expect(limiters).toMatchObject([{ answered: false, ...(state === 'refused' && { refused: true }) }]);
   });
 
-  it('get the token of a file, and who asks', async () => {
+  it('get the token of a file, and the caller', async () => {
     const token = join(temporaryFolder(), 'token');
     writeFileSync(token, 'a-token-of-operators\n');
     const seen: IncomingMessage['headers'][] = [];
@@ -243,7 +243,7 @@ describe('weir status', () => {
     expect(stdout).toMatch(new RegExp(`\nlim-0 +${problem}\n`));
   });
 
-  it('ends with status 1 where limiters have different rules', async () => {
+  it('ends with status 1 if limiters have different rules', async () => {
     const other = { ...well, limiter: { name: 'lim-1', instance: 'b' }, rules: { version: 'v2' } };
     const { status: code, stdout } = await status(
       '--limiter',
@@ -303,7 +303,7 @@ describe('weir counters list', () => {
     expect(report.notes).toEqual(['a note']);
   });
 
-  it('asks another limiter of the store where one is gone meanwhile', async () => {
+  it('asks another limiter of the store if one is gone meanwhile', async () => {
     const dying = createServer((_, response) => {
       response.setHeader('Content-Type', 'application/json').end(JSON.stringify(well));
       dying.close();

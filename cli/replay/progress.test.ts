@@ -30,7 +30,7 @@ describe('Progress', () => {
     ]);
   });
 
-  it('counts where the size is unknown', () => {
+  it('counts if the size is unknown', () => {
     const texts = drawn({ isTTY: true, totalBytes: undefined }, (at, progress) => {
       at(500);
       progress.update(10, 10);
@@ -54,7 +54,7 @@ describe('Progress', () => {
     ]);
   });
 
-  it('writes nothing but the last line where no terminal is', () => {
+  it('writes nothing but the last line without a terminal', () => {
     const texts = drawn({ isTTY: false, totalBytes: 1_000 }, (at, progress) => {
       at(2_000);
       progress.update(10, 10);

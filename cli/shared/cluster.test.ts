@@ -99,7 +99,7 @@ describe('Cluster', () => {
     expect((error as Error).message).not.toContain('the-secret');
   });
 
-  it('says what is no list', async () => {
+  it('reports a value that is no list', async () => {
     const { cluster } = await clusterOf(() => ({ body: {} }));
     await expect(things(cluster)).rejects.toThrow(/^http:\S+: the answer is not a list$/);
   });
@@ -109,7 +109,7 @@ describe('Cluster', () => {
     [['--timeout', 'soon'], /^--timeout is a duration from 1ms to 10m, such as 30s, not "soon"$/],
     [['--context', 'other'], /: context "other" is not among its contexts$/],
     [['--kubeconfig', '/nowhere'], /^--kubeconfig \/nowhere: no such file$/],
-  ])('refuses %j', async (flags, words) => {
+  ])('rejects %j', async (flags, words) => {
     await expect(clusterOf(() => ({ body: {} }), ...flags)).rejects.toThrow(words);
   });
 

@@ -40,7 +40,7 @@ describe('parseFlags', () => {
     expect(parseFlags([arg], types).on('merge')).toBe(false);
   });
 
-  it('refuses another word for a boolean', () => {
+  it('rejects another word for a boolean', () => {
     expect(() => parseFlags(['-merge=maybe'], types)).toThrow('--merge is true or false, not "maybe"');
   });
 

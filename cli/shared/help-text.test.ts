@@ -8,7 +8,7 @@ import { io } from './io.ts';
 describe('fittedHelp', () => {
   const words = Array(30).fill('word').join(' ');
 
-  it('fills prose and descriptions anew that are too wide, and nothing else', () => {
+  it('wraps prose and descriptions that are too wide, and nothing else', () => {
     const help = `Usage: weir it <a>\n\nShort.\nAlso short.\n\n${words}\n${words}\n\n  --flag <x>   ${words}\n               more\n  --other      short\n\n  weir ${words}\n`;
     const lines = fittedHelp(help).split('\n');
     expect(lines.slice(0, 5)).toEqual(['Usage: weir it <a>', '', 'Short.', 'Also short.', '']);

@@ -56,7 +56,7 @@ describe('parseStep', () => {
     ['a=1 hits -> OK', 'hits: expected a whole number'],
     ['a=1 hits 99999999999999999 -> OK', 'hits: expected a whole number'],
     ['after soon', '"soon" is no length of time'],
-  ])('refuses "%s"', (text, message) => {
+  ])('rejects "%s"', (text, message) => {
     expect(() => parseStep(text)).toThrow(message);
   });
 });

@@ -23,7 +23,7 @@ describe('parseHeaders', () => {
     ['webhook-id: 1\nnonsense', 'f: line 2 is not of the form "name: value"'],
     ['{"a": ', 'f: neither JSON nor lines "name: value"'],
     ['{"a": {}}', 'f: the header a is not text'],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseHeaders(text, 'f')).toThrow(message);
   });
 });

@@ -52,18 +52,18 @@ async function setUp({
   return { api, store, wait };
 }
 
-it('there are no fleets where their definition is not installed', async () => {
+it('there are no fleets if their definition is not installed', async () => {
   const { store } = await setUp({ problems: { [path]: 404 } });
   await soon(() => expect(store.accesses).toEqual(new Map()));
 });
 
-it('nobody knows who may use a fleet while fleets may not be read', async () => {
+it('it is unknown who may use a fleet while fleets may not be read', async () => {
   const { store, wait } = await setUp({ problems: { [path]: 403 } });
   await wait(45_000);
   expect(store.accesses).toBeUndefined();
 });
 
-it('who may use a fleet is not known before the labels of namespaces are', async () => {
+it('the permitted users of a fleet are unknown until the labels of namespaces are known', async () => {
   const { api, store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 503 } });
   await wait(45_000);
   expect(store.accesses).toBeUndefined();
@@ -74,7 +74,7 @@ it('who may use a fleet is not known before the labels of namespaces are', async
   expect([access.admits('shop'), access.admits('mail')]).toEqual([true, false]);
 });
 
-it('a fleet stays unknown, and others are decided, where the labels may not be read for good', async () => {
+it('a fleet stays unknown, and others are decided, if the labels may not be read for good', async () => {
   const { store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 403 } });
   await wait(20_000);
   expect(store.accesses).toBeUndefined();
@@ -88,7 +88,7 @@ it.each([401, 403, 404])('a fleet says at once that its endpoints are answered w
   await soon(() => expect(store.followed[0]!.problem?.reason).toBe('EndpointsUnknown'));
 });
 
-it('a fleet says nothing of an outage that passes', async () => {
+it('a fleet does not mention an outage that passes', async () => {
   const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: 503 } });
   await soon(() => expect(store.fleets).toHaveLength(1));
   await aMoment();

@@ -57,13 +57,13 @@ describe('endpoints', () => {
     ]);
   });
 
-  it('are none in a slice without any, and are reported where they cannot be read', () => {
+  it('are none in a slice without any, and are reported if they cannot be read', () => {
     expect(readSlice({ metadata: { name: 's' }, endpoints: null })).toEqual({ item: [] });
     expect(readSlice({ metadata: { name: 's' }, endpoints: [{}] })).toHaveProperty('unreadable');
   });
 });
 
-it('a spec says how long and whether who is away counts', () => {
+it('a spec says whether an absent limiter counts, and how long', () => {
   const spec = { count: 3, disconnectedGraceSeconds: 5, onDisconnected: 'Ignore' } as const;
   expect(expectationOf({ ...metadata, spec, status: undefined }, undefined)).toEqual({
     count: 3,

@@ -40,7 +40,7 @@ function statusTexts({ limiters, current, conditions }: ReturnType<typeof status
 const well = [limiter('a', 2), limiter('b', 2)];
 
 describe('fleetStatus', () => {
-  it('is complete for a fleet in which one refuses', () => {
+  it('is complete for a fleet in which one rejects', () => {
     const refusal = { number: 2, message: 'no', sinceMs: noonMs, resources: undefined };
     const stamp = { lastTransitionTime: '2026-01-02T12:00:00Z', observedGeneration: 3 };
     const message = "not in force on every limiter of fleet 'edge'; rejected by a since 12:00:00Z: no";

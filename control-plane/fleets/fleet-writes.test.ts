@@ -161,7 +161,7 @@ it('writes nothing while another replica leads, and forgets what was due', async
   expect(api.writes).toHaveLength(1);
 });
 
-it('goes on after a lead that ended and began again during a write', async () => {
+it('continues after a lead that ended and began again during a write', async () => {
   const { api, store, state, write, written } = await setUp();
   const first = Promise.withResolvers<ApiAnswer>();
   api.answer = () => first.promise;

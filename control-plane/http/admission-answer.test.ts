@@ -98,11 +98,11 @@ describe('admissionAnswer', () => {
     expect(answer(configSpec(), { limiters })).toEqual(noWord);
   });
 
-  it('says nothing of an object that will be served', () => {
+  it('does not mention an object that will be served', () => {
     expect(answer(configSpec())).toEqual(noWord);
   });
 
-  it('refuses an invalid spec with every error and its path, as the status would say it', () => {
+  it('rejects an invalid spec with every error and its path, as the status would say it', () => {
     expect(answer(invalidSpec())).toEqual({
       allowed: false,
       reason: 'Invalid',
@@ -112,7 +112,7 @@ describe('admissionAnswer', () => {
     });
   });
 
-  it('refuses a domain that the namespace may not use', () => {
+  it('rejects a domain that the namespace may not use', () => {
     expect(answer(configSpec({ domain: 'mail' }), { owners: 'mail=mail' })).toEqual({
       allowed: false,
       reason: 'DomainNotAllowed',
@@ -209,7 +209,7 @@ describe('admissionAnswer', () => {
     expect(admissionAnswer(request(other), viewOf())).toEqual(noWord);
   });
 
-  it('refuses what is invalid before the list is in, and says then that nobody knows who has the domain', () => {
+  it('rejects what is invalid before the list is complete, and then says that the owner of the domain is unknown', () => {
     const world = { isListed: false };
     expect(answer(invalidSpec(), world)).toMatchObject({ allowed: false });
     expect(answer(configSpec(), world)).toEqual({
@@ -220,7 +220,7 @@ describe('admissionAnswer', () => {
     });
   });
 
-  it('refuses an override that cannot be, and warns of one that would not be in force', () => {
+  it('rejects an override that cannot be, and warns of one that would not be in force', () => {
     const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitoverrides' };
     const createdMs = nowMs - 1_000;
     const spec = { domain: 'shop', match: [{ key: 'k' }], block: true, for: '1h', reason: 'r' };
@@ -255,7 +255,7 @@ describe('admissionAnswer', () => {
     });
   });
 
-  it('refuses a RateLimitFleet that cannot be read, in the namespace of the fleets alone', () => {
+  it('rejects a RateLimitFleet that cannot be read, in the namespace of the fleets alone', () => {
     const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitfleets' };
     const ask = (namespace: string) =>
       admissionAnswer(request(asked('default', { count: -1 }, namespace), { resource }), viewOf());

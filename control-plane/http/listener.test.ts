@@ -106,7 +106,7 @@ describe('the listener of the control plane', () => {
     });
   });
 
-  it('answers 500 when something throws, and goes on', async () => {
+  it('answers 500 when something throws, and continues', async () => {
     const metrics = { contentType: 'x', metrics: () => Promise.reject(new Error('cannot count')) };
     const { port, faults } = await start({ metrics });
     expect(await httpAsk(port, '/metrics')).toMatchObject({ status: 500, body: 'Internal Server Error\n' });
@@ -183,7 +183,7 @@ const edgeText = `fleet edge: version ${edgeVersion}, 1 rule, 100 bytes
 `;
 
 describe('/snapshot', () => {
-  it('shows people what is served to whom', async () => {
+  it('shows people what is served to which limiter', async () => {
     const { port } = await start({ view });
     expect(await httpAsk(port, '/snapshot')).toMatchObject({
       status: 200,

@@ -140,7 +140,7 @@ describe('ReviewLine', () => {
     expect(turns).toEqual(['busy', 'last']);
   });
 
-  it('goes on after work that failed', async () => {
+  it('continues after work that failed', async () => {
     const { take, turns, rest } = makeLine();
     const failed = take('failed', '10.0.0.1', () => Promise.reject(new Error('broken')));
     const next = take('next', '10.0.0.1');

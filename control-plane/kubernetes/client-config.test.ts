@@ -55,7 +55,7 @@ describe('loadKubernetesConfig', () => {
     );
   });
 
-  it('reads YAML as kubectl does, with merge keys, and refuses a second document', () => {
+  it('reads YAML as kubectl does, with merge keys, and rejects a second document', () => {
     const { folder, options } = places();
     const merged = kubeconfig('b', { user: '{ <<: &on { token: secret }, username: on }' });
     expect(loadKubernetesConfig({ ...options, kubeconfig: file(folder, 'b', merged) }).users).toMatchObject([
@@ -116,7 +116,7 @@ describe('loadKubernetesConfig', () => {
       kubeconfig('a', { server: 'nowhere' }),
       'KUBECONFIG=PATH: server of cluster "a": Invalid URL',
     ],
-  ])('refuses a file that %s', (_, text, message) => {
+  ])('rejects a file that %s', (_, text, message) => {
     const folder = temporaryFolder();
     const path = text === undefined ? join(folder, 'x') : file(folder, 'x', text);
     expect(() => loadKubernetesConfig({ kubeconfig: path })).toThrow(message.replace('PATH', path));

@@ -56,7 +56,7 @@ async function failure(promise: Promise<unknown>): Promise<ApiError> {
 const path = '/api/v1/things';
 
 describe('KubernetesClient', () => {
-  it('sends method, path, query, body and who it is', async () => {
+  it('sends method, path, query, body and its identity', async () => {
     const api = await clientOf((_, response) => response.end('{"kind":"Thing"}'));
     const answer = await api.request({
       method: 'PATCH',
@@ -105,12 +105,12 @@ describe('KubernetesClient', () => {
     ['404 page not found\n', `GET ${path}: 404 page not found`],
     ['', `GET ${path}: HTTP status 404`],
     [`${'x'.repeat(300)}`, `GET ${path}: ${'x'.repeat(200)}...`],
-  ])('makes do with a refusal that is no Status object: %j', async (body, message) => {
+  ])('accepts a rejection that is no Status object: %j', async (body, message) => {
     const api = await clientOf((_, response) => response.writeHead(404).end(body));
     expect(await failure(api.request({ path }))).toMatchObject({ status: 404, reason: '', message });
   });
 
-  it('refuses an answer that is not JSON', async () => {
+  it('rejects an answer that is not JSON', async () => {
     const api = await clientOf((_, response) => response.end('<html>'));
     expect(await failure(api.request({ path }))).toMatchObject({
       status: 0,
@@ -142,7 +142,7 @@ describe('KubernetesClient', () => {
     });
   });
 
-  it('says that nobody listens', async () => {
+  it('says that no server listens', async () => {
     const api = await clientOf((_, response) => response.end('{}'));
     server?.close();
     await once(server as Server, 'close');
@@ -177,7 +177,7 @@ describe('KubernetesClient', () => {
     expect(requests.map(({ request }) => request.url)).toEqual(['/base/first', '/base/second']);
   });
 
-  describe('when the server ends a kept connection as a request goes out', () => {
+  describe('when the server closes an idle connection as a request is sent', () => {
     /** With so many kept connections; each ends with the next request over it, new ones work. */
     async function keeping(connections: number): Promise<KubernetesClient> {
       const kept = new Set<Socket>();

@@ -46,7 +46,7 @@ async function setUp({ labelSelector = '' } = {}) {
   return { api, timers, reported, watch };
 }
 
-it('opens a watch anew that was silent for 150 s, since its connection may be dead', async () => {
+it('reopens a watch that was silent for 150 s, because its connection may be dead', async () => {
   const { api, timers, reported } = await setUp();
   timers.advance(149_999);
   await aMoment();
@@ -101,7 +101,7 @@ it('is in doubt at once when it is denied, reports it after 30 s, and of its end
   expect(denied.slice(1)).toEqual([denied[0]!.replace('true', 'false')]);
 });
 
-it('says nothing of a list that has become too old', async () => {
+it('does not mention a list that has become too old', async () => {
   const { api, timers, reported } = await setUp();
   api.problems.set(path, 410);
   api.endWatches();

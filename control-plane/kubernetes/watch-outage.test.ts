@@ -30,11 +30,11 @@ describe('WatchOutage', () => {
     ]);
   });
 
-  it('is reported again when a refusal came to stay', () => {
+  it('is reported again when a rejection persists', () => {
     expect(reported('away', 'missing', 'missing', 'missing', 'missing')).toEqual(['away', 'missing']);
   });
 
-  it('is not reported again for refusals of a server that comes up', () => {
+  it('is not reported again for rejections of a server that comes up', () => {
     expect(reported('away', 'forbidden', 'broken', 'forbidden', 'missing', 'forbidden')).toEqual(['away']);
   });
 
@@ -48,7 +48,7 @@ describe('WatchOutage', () => {
     expect(reported('away', ...denied, 'forbidden')).toEqual(['away', 'forbidden']);
   });
 
-  it('shows a refusal at once when it is the first failure', () => {
+  it('shows a rejection at once when it is the first failure', () => {
     expect(reported('missing', 'missing', 'missing', 'missing')).toEqual(['missing']);
   });
 });

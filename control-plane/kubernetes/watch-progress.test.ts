@@ -22,7 +22,7 @@ const end = (problem: ApiError | undefined, lastedMs = 1): number =>
   progress.watchEnded({ error: problem, lastedMs });
 
 describe('WatchProgress', () => {
-  it('begins with a list, and goes on where it ended', () => {
+  it('begins with a list, and continues where it ended', () => {
     expect(next()).toBe('list 2');
     progress.listed('10');
     expect(next()).toBe('watch 10');
@@ -45,26 +45,26 @@ describe('WatchProgress', () => {
     expect(next()).toBe('list 2');
   });
 
-  it('goes on at once at the last version when a watch ends in order after an event', () => {
+  it('continues at once at the last version when a watch ends in order after an event', () => {
     progress.listed('10');
     progress.received('12');
     expect([end(undefined), next()]).toEqual([0, 'watch 12']);
     expect([end(undefined), next()]).toEqual([100, 'watch 12']);
   });
 
-  it('goes on at the version before if an event has none', () => {
+  it('continues at the version before if an event has none', () => {
     progress.listed('10');
     progress.received(undefined);
     expect([end(undefined), next()]).toEqual([0, 'watch 10']);
   });
 
-  it('goes on at once after 5 s without any event, and waits when a watch ends sooner', () => {
+  it('continues at once after 5 s without any event, and waits when a watch ends sooner', () => {
     progress.listed('10');
     expect([end(undefined, 5_000), next()]).toEqual([0, 'watch 10']);
     expect([end(undefined, 4_999), next()]).toEqual([100, 'watch 10']);
   });
 
-  it('goes on with a lost watch at the last version', () => {
+  it('continues with a lost watch at the last version', () => {
     progress.listed('10');
     progress.received('20');
     expect([end(away, 9_000), next()]).toEqual([100, 'watch 20']);
@@ -84,7 +84,7 @@ describe('WatchProgress', () => {
     expect([end(error(410)), next()]).toEqual([100, 'list 2']);
   });
 
-  it.each([400, 401, 403, 404])('lists after a watch that is refused with %i', (status) => {
+  it.each([400, 401, 403, 404])('lists after a watch that is rejected with %i', (status) => {
     progress.listed('10');
     expect([end(error(status)), next()]).toEqual([100, 'list 2']);
   });

@@ -86,7 +86,7 @@ describe('parseWatchEvent', () => {
       { type: 'BOOKMARK', object: { metadata: { resourceVersion: 7 } } },
     ],
     ['text', 'ADDED'],
-  ])('refuses %s', (_, value) => {
+  ])('rejects %s', (_, value) => {
     expect(parseWatchEvent(value)).toBeUndefined();
   });
 });
@@ -121,7 +121,7 @@ describe('WatchLines', () => {
     expect([...lines.push(Buffer.from('3\n'))]).toEqual([23]);
   });
 
-  it('refuses a line that is too long, and one that is not JSON', () => {
+  it('rejects a line that is too long, and one that is not JSON', () => {
     const lines = new WatchLines(4);
     expect([...lines.push(Buffer.from('1234\n123'))]).toEqual([1234]);
     expect(() => [...lines.push(Buffer.from('45'))]).toThrow(

@@ -51,7 +51,7 @@ describe('parseDomainOwners', () => {
   });
 
   it.each(['', 'a*=x'])(
-    'leaves a domain to nobody that no entry of %j matches, when domains are claimed',
+    'leaves a domain without owner that no entry of %j matches, when domains are claimed',
     (text) => {
       expect(mayUse(owners(text, 'claimed'), 'x', 'b')).toBe(false);
       expect(owners(text, 'claimed').ownersOf('b')).toEqual([]);
@@ -85,7 +85,7 @@ describe('many entries', () => {
   const piece = fc.constantFrom('*', '*', 'a', 'b', 'ab', '-', 'team-eu-1', 'team-eu-2');
   const text = fc.array(piece, { minLength: 1, maxLength: 5 }).map((pieces) => pieces.join(''));
 
-  it('are found as by asking one after the other, and so is what stands before one that is never asked', () => {
+  it('are found as by asking one after the other, and so is what precedes one that is never asked', () => {
     const domain = text.map((some) => some.replaceAll('*', 'x'));
     const lists = fc.tuple(
       fc.array(text, { maxLength: 12 }),

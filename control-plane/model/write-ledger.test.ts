@@ -165,7 +165,7 @@ it('nothing is written over a version that is outdated, for 10 s or until the wa
 type Step = 'write' | 'lose' | 'answer' | 'foreign' | 'show';
 const step = fc.constantFrom<Step>('write', 'lose', 'answer', 'foreign', 'show');
 
-it('every foreign status is decided on, and no own one where every write is answered', () => {
+it('every foreign status is decided on, and no own one if every write is answered', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (history) => {
       const { writes, begin } = setUp();

@@ -81,7 +81,7 @@ describe('a RateLimitFleet', () => {
     );
   });
 
-  it('names domains that DOMAIN_OWNERSHIP=claimed gives to nobody else, and so does DOMAIN_OWNERS', () => {
+  it('names domains that DOMAIN_OWNERSHIP=claimed gives to no other namespace, and so does DOMAIN_OWNERS', () => {
     const fleets = new Map([['default', mails]]);
     const domainOwners = owners('shop=shop', 'claimed');
     const objects = [of('mail', 'mail-eu'), of('shop', 'shop'), of('web', 'web')];
@@ -92,7 +92,7 @@ describe('a RateLimitFleet', () => {
     ]);
   });
 
-  it('says nothing of other fleets', () => {
+  it('does not mention other fleets', () => {
     const fleets = new Map([['edge', access({ '*': ['nobody'] }, [])]]);
     expect(reasons([of('shop', 'shop')], { fleets })).toEqual(['shop/limits: Valid']);
   });
@@ -120,7 +120,7 @@ describe('a RateLimitFleet', () => {
     expect(outcomesBy('mail', 'shop').get(objects[1]!.uid)?.accepted).toEqual({ status: true });
   });
 
-  it('that nobody can read leaves what is served, and lets nothing new in', () => {
+  it('that cannot be read leaves what is served, and accepts nothing new', () => {
     const fleets = new Map([['default', { unknown: 'no right to look' }]]);
     const served = of('mail', 'mail', { status: servedStatus('mail') });
     const elsewhere = of('web', 'web', { status: servedStatus('other') });
@@ -136,7 +136,7 @@ describe('a domain that a namespace had last', () => {
   const squatter = of('evil', 'shop');
   const back = of('shop', 'shop', { uid: 'new', createdMs: 99 });
 
-  it('is held for it, no matter who has waited, and says until when', () => {
+  it('is held for it, whichever namespace has waited, and says until when', () => {
     const words =
       "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is reserved for namespace shop";
     expect(reasons([squatter], { records: held('shop') })).toEqual([
@@ -163,7 +163,7 @@ describe('a domain that a namespace had last', () => {
     expect(reasons([squatter], { records })).toEqual(['evil/limits: Valid']);
   });
 
-  it('stays with whom a status says that it is served for', () => {
+  it('stays with the object for which a status says that it is served', () => {
     const holder = of('evil', 'shop', { status: servedStatus('shop') });
     expect(reasons([holder], { records: held('shop') })).toEqual(['evil/limits: Valid']);
   });

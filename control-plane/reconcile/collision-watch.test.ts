@@ -183,7 +183,7 @@ describe('objects whose counters could meet', () => {
     expect(searches).toBe(1);
   });
 
-  it('are not reported when one of them is gone, nor by who leads no longer', async () => {
+  it('are not reported when one of them is gone, nor by a former leader', async () => {
     decide(bank, other);
     const search = Promise.withResolvers<ReturnType<typeof collisionsOf>>();
     let found: ReturnType<typeof collisionsOf> = [];

@@ -217,7 +217,7 @@ describe('decide, whatever happened before', () => {
     });
   });
 
-  it('says of which objects it says something else than before, and who has which domain', () => {
+  it('says for which objects its outcome has changed, and which object has which domain', () => {
     let last: ClusterDecision['outcomes'] | undefined;
     forEveryHistory(({ objects }, decision) => {
       const { outcomes, holders } = decision;
@@ -233,7 +233,7 @@ describe('decide, whatever happened before', () => {
     });
   });
 
-  it('decides the same once the statuses are written and the kept specs follow', () => {
+  it('decides the same once the statuses are written and the stored specs follow', () => {
     forEveryHistory(({ kept }, decision, options) => {
       const again = new WholeDecider(options);
       const expected = outcomeOf(decision);

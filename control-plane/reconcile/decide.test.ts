@@ -157,7 +157,7 @@ describe('Decider', () => {
     );
   });
 
-  it('rejects a domain that is for nobody', () => {
+  it('rejects a domain that no namespace may use', () => {
     const parsed = parseDomainOwners('', 'claimed');
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const mine = configObject({ name: 'mine' });
@@ -179,7 +179,7 @@ describe('Decider', () => {
     expect(outcome(second, changed).served?.generation).toBe(2);
   });
 
-  it('gives the same resource for a spec that was read anew', () => {
+  it('gives the same resource for a spec that was read again', () => {
     const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
     const a = configObject({ name: 'a' });
     const first = decider.decideAll([a], new Map()).fleets.get('default');
@@ -208,7 +208,7 @@ describe('Decider', () => {
   });
 });
 
-describe('a kept spec', () => {
+describe('a stored spec', () => {
   const kept = (object: ConfigObject): LastAcceptedSpecs => nextLastAccepted(decide([object]), new Map());
   const first = configObject({ name: 'a', createdMs: 5 });
 
@@ -326,7 +326,7 @@ describe('a merged domain', () => {
     ]);
   });
 
-  it('keeps the order of its rules anyone who was accepted first', () => {
+  it('keeps the order in which objects were accepted', () => {
     const accepted = { ...b, status: servedStatus({ domain: 'shop' }) };
     expect(servedTo(decide([a, accepted], merging), 'default')).toEqual(['shop: k l m']);
   });
@@ -385,7 +385,7 @@ describe('a merged domain', () => {
     expect(objects.map((object) => outcome(decision, object).accepted.status)).toEqual([true, true, false]);
   });
 
-  it('lets an object in whose rival is turned down itself in the end', () => {
+  it('accepts an object whose rival is rejected itself in the end', () => {
     // First `rival` takes 'k' from `newcomer`; then `holder`, turned down elsewhere, comes back and takes 'x' from `rival`.
     const holder = configObject({ name: 'holder', createdMs: 1, spec: configSpec({ keys: ['x'] }) });
     const kept = nextLastAccepted(decide([holder], merging), new Map());

@@ -91,7 +91,7 @@ describe('LimiterView', () => {
     ]);
   });
 
-  it('knows who may run rules that were taken out of the snapshots', () => {
+  it('knows which limiters may run rules that were taken out of the snapshots', () => {
     const ledger = ledgerOf('v1', 'v2');
     const mayRun = (traits: Partial<LimiterReport>, resource = 'team/gone'): boolean =>
       viewOf(ledger, replica(limiter('a', traits)))
@@ -119,14 +119,14 @@ describe('LimiterView', () => {
     ['for another fleet', { fleet: 'edge' }],
     ['with the token of another pod', { podUid: 'other' }],
     ['without a token', { podUid: undefined }],
-  ])('lets nobody take the place of a limiter by its instance, %s', (_, traits) => {
+  ])('lets no other limiter take the place of a limiter by its instance, %s', (_, traits) => {
     const victim = limiter('a', { instance: 'i', podUid: 'pod', acceptedVersion: 'v1' });
     const poser = { ...victim, id: 'later', connectedMs: 9, acceptedVersion: 'v2', ...traits };
     const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
     expect(progressText(view.fleet('default').of(since(2)))).toMatch(/a$/);
   });
 
-  it('lets nobody without a token take the place of a limiter from another address', () => {
+  it('lets no client without a token take the place of a limiter from another address', () => {
     const victim = limiter('a', { instance: 'i', address: '10.0.0.1', acceptedVersion: 'v1' });
     const poser = { ...victim, id: 'later', connectedMs: 9, address: '10.0.0.2', acceptedVersion: 'v2' };
     const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
@@ -135,11 +135,11 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(2)))).toBe('1/1');
   });
 
-  it('has nobody in a fleet without limiters', () => {
+  it('has no limiter in a fleet without limiters', () => {
     expect(progressText(viewOf(ledgerOf('v1')).fleet('default').of(since(1)))).toBe('0/0');
   });
 
-  it('counts a refusal against the rules that came since the accepted version', () => {
+  it('counts a rejection against the rules that came since the accepted version', () => {
     const refusal = { version: 'v3', message: 'no' };
     const fleet = viewOf(
       ledgerOf('v1', 'v2', 'v3', 'v4'),
@@ -214,7 +214,7 @@ describe('LimiterView', () => {
     expect(view.view).not.toBe(before);
   });
 
-  it('counts a resource that is refused against that alone: the rest of the snapshot is in force', () => {
+  it('counts a resource that is rejected against that alone: the rest of the snapshot is in force', () => {
     const resources = [{ name: 'team/bad', message: 'bad' }];
     const refusal = { version: 'v3', message: 'team/bad: bad', resources };
     const fleet = viewOf(
@@ -238,7 +238,7 @@ describe('LimiterView', () => {
     ]);
   });
 
-  it('takes up a resource again that was refused once the limiter accepts everything', () => {
+  it('takes up a resource again that was rejected once the limiter accepts everything', () => {
     const ledger = ledgerOf('v1', 'v2');
     const refusal = { version: 'v1', message: 'no', resources: [{ name: 'team/a', message: 'no' }] };
     const view = viewOf(ledger, replica(limiter('a', { refusal })));
@@ -247,7 +247,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(1), 'team/a'))).toBe('1/1');
   });
 
-  it('waits for a limiter that refused a version that nobody knows', () => {
+  it('waits for a limiter that rejected an unknown version', () => {
     const refusal = { version: 'unknown', message: 'no' };
     expect(
       progressText(
@@ -280,7 +280,7 @@ describe('LimiterView', () => {
     expect([progressText(view.fleet('default').of(since(1))), view.dueMs]).toEqual(['0/1, a', Infinity]);
   });
 
-  it('sees a refusal by a limiter that claims a version which nobody knows', () => {
+  it('sees a rejection by a limiter that claims an unknown version', () => {
     const view = new SeenLimiters(ledgerOf('v2'));
     const refusal = { version: 'v2', message: 'no' };
     const well = limiter('b', { acceptedVersion: 'v2' });
@@ -288,7 +288,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(1)))).toBe('1/2, a: no');
   });
 
-  it('waits for nobody who has just come', () => {
+  it('waits for no limiter that has just connected', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
     const joining = [replica(limiter('a', { acceptedVersion: versionOfNothing }), limiter('c'), well)];
@@ -302,7 +302,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
   });
 
-  it('waits after a second for who comes with rules that nobody else serves', () => {
+  it('waits after a second for a limiter that connects with rules that no other limiter serves', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
     const coming = [replica(limiter('a', { acceptedVersion: 'v2' }), well)];
@@ -317,7 +317,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(1)))).toBe('2/2');
   });
 
-  it('waits at once for who comes with older rules', () => {
+  it('waits at once for a limiter that connects with older rules', () => {
     const view = new SeenLimiters(ledgerOf('v1', 'v2'));
     view.update(
       [replica(limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' }))],
@@ -326,7 +326,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
-  it('waits at once for who is back after its replica was away, with a version that has come to stand for nothing', () => {
+  it('waits at once for a limiter that is back after its replica was away, with a version that has become meaningless', () => {
     const ledger = ledgerOf('v1', 'v2');
     const [a, b] = [limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' })];
     const view = viewOf(ledger, replica(a, b));
@@ -338,13 +338,13 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
-  it('waits for those who join where there are no others', () => {
+  it('waits for new limiters if there are no others', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     view.update([replica(limiter('a'))], 0);
     expect(progressText(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
-  it('knows who comes again and again without an answer', () => {
+  it('knows which limiters connect again and again without an answer', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
     const traits = { instance: undefined, isWeir: false };
@@ -367,7 +367,7 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
-  it('says since when a limiter refuses or is waited for', () => {
+  it('says since when a limiter rejects or is waited for', () => {
     const ledger = ledgerOf('v1', 'v2');
     const view = new SeenLimiters(ledger);
     const refused = (version: string, message: string) =>
@@ -459,7 +459,7 @@ describe('LimiterView', () => {
     expect(fleet.of(since(3))).not.toBe(fleet.of(since(2)));
   });
 
-  it('gives the same answer again where nothing has changed for the rules', () => {
+  it('gives the same answer again if nothing has changed for the rules', () => {
     const ledger = ledgerOf('v1', 'v2');
     const [a, b] = [limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v1' })];
     const view = viewOf(ledger, replica(a, b));
@@ -621,7 +621,7 @@ describe('who is expected', () => {
     [false, 'a Service does', { endpoints: [endpoint('b')] }],
     [false, 'their number does', { count: 2 }],
     [false, 'those who are away do not count', { ignoresDisconnected: true }],
-  ])('may be more than came in the first seconds: %s where %s', (mayBeMore, _, expectation) => {
+  ])('may be more than came in the first seconds: %s if %s', (mayBeMore, _, expectation) => {
     at(0, [b], expectation);
     expect(view.fleet('default').of(since(2)).mayBeMore).toBe(mayBeMore);
     at(reconnectGraceMs, [b], expectation);
@@ -644,7 +644,7 @@ describe('who is expected', () => {
     expect(at(1, [go('s2'), b])).toEqual(['2/2', '1/2']);
   });
 
-  it('have what they refused of a snapshot not in force when they go', () => {
+  it('have what they rejected of a snapshot not in force when they go', () => {
     const refusal = { version: 'v2', message: 'no', resources: [{ name: 'team/bad', message: 'no' }] };
     at(0, [{ ...a, refusal }, b]);
     at(1, [b]);
@@ -662,14 +662,14 @@ describe('who is expected', () => {
     expect(at(31 * second, [b], { count: 2 })).toEqual(['1/1, short', '1/1, short']);
   });
 
-  it('are only those that are connected where that is wished', () => {
+  it('are only the connected ones if that is enabled', () => {
     const ignores = { count: 3, ignoresDisconnected: true };
     at(0, [a, b], ignores);
     expect(at(1, [b], ignores)).toEqual(['1/1', '1/1']);
     expect(at(2, [b], { ...ignores, endpoints: [endpoint('c')] })).toEqual(['1/1', '1/1']);
   });
 
-  it('are nobody once the last one went away', () => {
+  it('are none once the last one has left', () => {
     at(0, [a]);
     expect(at(1, [])).toEqual(['0/0', '0/0']);
     expect(view.fleet('default').of(since(1)).connected).toBe(0);
@@ -743,7 +743,7 @@ describe('who is expected', () => {
       expect(at(second, [b], { endpoints: [endpoint('b')] })).toEqual(['1/1', '1/1']);
     });
 
-    it('are known by name and address together where no token says the pod', () => {
+    it('are known by name and address together if no token says the pod', () => {
       const plain = (address: string) => limiter('a', { acceptedVersion: 'v2', address });
       expect(at(2 * second, [plain('10.0.0.1'), b], both)).toEqual(['2/2', '2/2']);
       at(3 * second, [plain('10.0.0.2'), b], both);

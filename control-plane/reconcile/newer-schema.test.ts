@@ -82,7 +82,7 @@ describe('sortFields', () => {
 });
 
 describe('a spec with fields of a newer CRD', () => {
-  it('is accepted where they hold their defaults, and kept without them', () => {
+  it('is accepted if they hold their defaults, and stored without them', () => {
     const process = new Process();
     const a = object(1, delivered(3));
     const decision = process.decide([a]);
@@ -97,7 +97,7 @@ describe('a spec with fields of a newer CRD', () => {
     expect(decision.fleets.get('default')?.version).toBe(plain.fleets.get('default')?.version);
   });
 
-  it('leaves the last accepted spec in force where they hold something else', () => {
+  it('leaves the last accepted spec in force if they hold something else', () => {
     const process = new Process();
     process.decide([object(1, delivered(3))]);
     const next = object(2, delivered(4, {}, 'On'));
@@ -116,7 +116,7 @@ describe('a spec with fields of a newer CRD', () => {
     expect(restarted.decide([next]).of(next).served).toMatchObject({ generation: 1 });
   });
 
-  it('is served without them where nothing was accepted, and is never the last accepted spec', () => {
+  it('is served without them if nothing was accepted, and is never the last accepted spec', () => {
     const process = new Process();
     const a = object(7, delivered(4, { plain: true }, 'On'));
     const { of, fleets } = process.decide([a]);
@@ -147,7 +147,7 @@ describe('a spec with fields of a newer CRD', () => {
     expect(message).not.toContain('extras');
   });
 
-  it('is judged anew once newer schemas are known', () => {
+  it('is checked again once newer schemas are known', () => {
     const process = new Process();
     const a = object(1, delivered(3));
     const unknown = process.decide([a], { schemas: new Map() });
@@ -165,7 +165,7 @@ describe('a spec with fields of a newer CRD', () => {
     expect(process.decide(edited).newerFields?.doubts).toEqual(new Set(['RateLimitConfig spec.other']));
   });
 
-  it('is in error where no API server holds it to a schema', () => {
+  it('is in error if no API server holds it to a schema', () => {
     const a = object(1, delivered(3));
     expect(new Process().decide([a], { schemas: undefined }).of(a)).toMatchObject({
       accepted: { reason: 'Invalid', message: expect.stringContaining('spec.extras: unknown field') },

@@ -103,7 +103,7 @@ describe('overrides', () => {
     expect(snapshotFor(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
   });
 
-  it('end where another process leads as soon as it reports that, although the clock is behind', () => {
+  it('end if another process leads as soon as it reports that, although the clock is behind', () => {
     const ended = (controllerName: string, observedGeneration = 1): ConfigObject => {
       const condition = { type: 'Accepted', status: 'False', reason: 'Expired', message: '' } as const;
       const conditions = [{ ...condition, observedGeneration, lastTransitionTime: '' }];
@@ -319,14 +319,14 @@ describe('overrides', () => {
     const effectIn = (decision: ClusterDecision): unknown =>
       decodeOverride(outcomeOn(decision, 'sale').served!.bytes).override?.effect;
 
-    it('are accepted where these hold their defaults, and kept without them', () => {
+    it('are accepted if these hold their defaults, and stored without them', () => {
       const { last, kept } = after(sale(1, { scope: 'All' }));
       expect(outcomeOn(last, 'sale')).toMatchObject({ accepted: { status: true }, served: { spec: spec() } });
       expect(last.newerFields).toEqual({ ignored: new Set(['spec.scope']), doubts: new Set() });
       expect(kept.get('o-sale')?.spec).toEqual(spec());
     });
 
-    it('leave the last accepted spec in force where one holds something else, in the next process too', () => {
+    it('leave the last accepted spec in force if one holds something else, in the next process too', () => {
       const next = sale(2, { scope: 'One', requestsPerUnit: 7 });
       const { last, stored } = after(sale(1, {}), next);
       expect(outcomeOn(last, 'sale')).toMatchObject({
@@ -338,7 +338,7 @@ describe('overrides', () => {
       expect(effectIn(restarted)).toEqual(effectIn(last));
     });
 
-    it('are served without it where nothing was accepted, and never become the last accepted spec', () => {
+    it('are served without it if nothing was accepted, and never become the last accepted spec', () => {
       const { last, kept, stored } = after(sale(3, { scope: 'One', requestsPerUnit: 7 }));
       expect(outcomeOn(last, 'sale')).toMatchObject({
         accepted: { reason: 'UnknownField', message: `${problem}; generation 3 is in force without it` },
@@ -348,7 +348,7 @@ describe('overrides', () => {
       expect([kept.has('o-sale'), stored.has('o-sale')]).toEqual([false, false]);
     });
 
-    it('are in force as last accepted, or not at all, where something else is wrong with them besides', () => {
+    it('are in force as last accepted, or not at all, if something else is wrong with them besides', () => {
       const worse = { scope: 'One', match: [] };
       const fresh = outcomeOn(after(sale(1, worse)).last, 'sale');
       expect(fresh).toMatchObject({ accepted: { reason: 'Invalid' }, served: undefined });
@@ -371,7 +371,7 @@ describe('overrides', () => {
       });
     });
 
-    it('are judged anew with newer schemas, in doubt only about fields that are not published', () => {
+    it('are checked again with newer schemas, in doubt only about fields that are not published', () => {
       const one = decider();
       const object = sale(1, { scope: 'All' });
       const unpublished = { ...noPolicy, schemas: new Map() };
@@ -388,7 +388,7 @@ describe('overrides', () => {
       });
     });
 
-    it('are in error where no API server holds them to a schema', () => {
+    it('are in error if no API server holds them to a schema', () => {
       expect(outcomeOn(decide([shop, sale(1, { scope: 'All' })]), 'sale')).toMatchObject({
         accepted: { reason: 'Invalid', message: expect.stringContaining('scope') },
         served: undefined,

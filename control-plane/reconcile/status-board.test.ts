@@ -168,7 +168,7 @@ describe('StatusBoard', () => {
     expect(leader.write()).toEqual(['a True AllLimiters', 'b True AllLimiters']);
   });
 
-  it('looks at no object that nothing has changed for, whichever limiter answers', () => {
+  it('reads no object without a change, whichever limiter answers', () => {
     leader.hasAccepted = true;
     leader.evaluate();
     leader.write();
@@ -251,7 +251,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(0);
   });
 
-  it('makes good in the end for a write on its way that is no longer true', () => {
+  it('corrects a pending write in the end that is no longer true', () => {
     leader.write();
     leader.evaluate();
     leader.hasAccepted = true;
@@ -434,7 +434,7 @@ describe('StatusBoard', () => {
     expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
   });
 
-  it('takes back what is no longer to be written', () => {
+  it('cancels what should no longer be written', () => {
     leader.write();
     leader.evaluate();
     leader.hasAccepted = true;
@@ -445,7 +445,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(0);
   });
 
-  it('shows what a limiter refuses that had rules of before, which nobody knows now', () => {
+  it('shows what a limiter rejects whose former rules are unknown now', () => {
     leader.hasAccepted = true;
     leader.evaluate();
     leader.write();
@@ -542,7 +542,7 @@ describe('StatusBoard', () => {
       expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
     });
 
-    it('does not call an object in force that was changed, where nothing says who else should be there', () => {
+    it('does not call a changed object in force, if no other limiters are known to be expected', () => {
       const spec = configSpec({ domain: 'b', requestsPerUnit: 11 });
       next.objects = next.objects.map((object) =>
         object.uid === b.uid ? { ...object, generation: 2, spec } : object,
@@ -582,7 +582,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(1);
   });
 
-  it('knows nothing of what it wrote once it begins anew', () => {
+  it('knows nothing of what it wrote once it restarts', () => {
     leader.write({ isSeen: false });
     leader.board = StatusBoard.empty(own);
     leader.writes.ledger = new Leader().writes.ledger;

@@ -57,7 +57,7 @@ class Contested {
 }
 
 describe('a contested status', () => {
-  it('is as the model says, no matter who writes and whenever', () => {
+  it('is as the model says, whichever replica writes, and whenever', () => {
     const by = fc.constantFrom(undefined, 'ns/a', 'ns/b', 'ns/c');
     const steps = fc.array(fc.tuple(by, fc.nat({ max: 40_000 })), { maxLength: 30 });
     fc.assert(

@@ -160,7 +160,7 @@ describe('DomainRecordStore', () => {
     expect([attempts, maps().length]).toEqual([9, 1]);
   });
 
-  it('forgets a domain that nobody has after the delay, though nothing else happens until then', async () => {
+  it('forgets a domain without owner after the delay, although nothing else happens until then', async () => {
     const { time, leader, other, evaluations } = await setUp();
     leader.decided(decision('shop/a'));
     await time.advance(5_000);

@@ -167,7 +167,7 @@ function generator(seed: number): () => number {
 const rates = fc.array(fc.double({ min: 0.85, max: 1.2, noNaN: true }), { minLength: 2, maxLength: 4 });
 
 describe('an election', () => {
-  it('never has two leaders, whatever is delayed, lost or stands still', () => {
+  it('never has two leaders, whatever is delayed, lost or paused', () => {
     let changes = 0;
     fc.assert(
       fc.property(rates, fc.integer(), (chosen, seed) => {

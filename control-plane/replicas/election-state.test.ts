@@ -91,20 +91,20 @@ describe('a follower', () => {
     expect(state.next(8_000)).toEqual({ do: 'write', over: held, transitions: 4, acquireTime: undefined });
   });
 
-  it('waits for its own duration where the holder claimed none', () => {
+  it('waits for its own duration if the holder claimed none', () => {
     const state = new ElectionState(options);
     state.read(record({ durationMs: undefined }), 1_000);
     expect(state.next(1_000)).toEqual({ do: 'wait', untilMs: 16_000 });
   });
 
-  it('does not begin to wait anew for a record that it has seen before', () => {
+  it('does not begin to wait again for a record that it has seen before', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
     state.observed(record({}), 9_000);
     expect(state.next(9_000)).toEqual({ do: 'wait', untilMs: 15_000 });
   });
 
-  it('begins to wait anew for a record that was renewed', () => {
+  it('begins to wait again for a record that was renewed', () => {
     const state = new ElectionState(options);
     state.read(record({}), 0);
     state.observed(record({ resourceVersion: '2' }), 9_000);
@@ -215,7 +215,7 @@ describe('a leader', () => {
     expect(state.next(2_100)).toMatchObject({ do: 'write', over: undefined });
   });
 
-  it('bids again at once after the deadline, since nobody else wrote as far as it knows', () => {
+  it('tries again at once after the deadline, because it knows of no other writer', () => {
     const state = leading();
     expect(state.next(11_000)).toMatchObject({ do: 'write', over: { holder: 'a' } });
   });

@@ -43,7 +43,7 @@ async function setUp({ instances = ['replica-0'] } = {}) {
 
 const lost = 'Could not record an event';
 
-it('creates an event once although the first answer was lost, and says nothing', async () => {
+it('creates an event once although the first answer was lost, and reports nothing', async () => {
   const { api, record, telemetry, timers, stored, answers } = await setUp();
   answers.push('lost');
   record();
@@ -116,7 +116,7 @@ it('stores different events of one moment side by side, also those of two replic
   );
 });
 
-it('creates an event with its count where the first one has expired', async () => {
+it('creates an event with its count if the first one has expired', async () => {
   const { record, stored } = await setUp();
   record();
   await soon(() => expect(stored.size).toBe(1));

@@ -99,7 +99,7 @@ describe('a report in ConfigMaps', () => {
     ]);
   });
 
-  it('is compressed when it is large, and cut where it does not fit', async () => {
+  it('is compressed when it is large, and cut if it does not fit', async () => {
     const maps = await encode({ replica: 'plane-a', limiters: many }, 'r1', 1_000);
     expect(maps.length).toBeGreaterThan(1);
     expect(maps[1]?.name).toBe('weir-limiters-plane-a.2');
@@ -109,7 +109,7 @@ describe('a report in ConfigMaps', () => {
     }
   });
 
-  it('has once what all limiters of a fleet refuse', async () => {
+  it('has once what all limiters of a fleet reject', async () => {
     const resources = Array.from({ length: 1_000 }, (_, n) => ({ name: `team/${n}`, message: `bad ${n}` }));
     const refusal = { version: 'v', message: 'bad', resources };
     const limiters = many.map((one) => ({ ...one, refusal }));
@@ -118,7 +118,7 @@ describe('a report in ConfigMaps', () => {
     expect(new Set(read.map((one) => one.refusal?.resources)).size).toBe(1);
   });
 
-  it('is refused when it is damaged', () => {
+  it('is rejected when it is damaged', () => {
     expect(() => reportFormat.read({ limiters: [{}] }, 'a')).toThrow(/expected string/);
   });
 

@@ -143,7 +143,7 @@ describe('stored values', () => {
     ['stay', true, 'x', { revision: 'r2', part: '1/1', 'text.json': '{' }],
     ['stay', true, 'x', {}],
     ['go', false, undefined, { revision: 'r2', part: '1/1', 'text.json': '1' }],
-  ])('%s where the next value is damaged, which is reported once', async (_, keepsLast, kept, data) => {
+  ])('%s if the next value is damaged, which is reported once', async (_, keepsLast, kept, data) => {
     const { values, reported, put } = await collection({ keepsLast });
     await put(...(await mapsOf('a', 'x', 'r1')));
     const damaged = { name: 'weir-text-a', data, binaryData: {} };

@@ -45,7 +45,7 @@ describe('signs of life', () => {
     expect(signs.remove('a', 1_000)).toBe(false);
   });
 
-  it('let nobody die while nothing is heard', () => {
+  it('let no replica die while no messages arrive', () => {
     const signs = seenAt(0);
     signs.becomeDeaf(4_000);
     signs.becomeDeaf(8_000);
@@ -61,7 +61,7 @@ describe('signs of life', () => {
     expect(signs.isAlive('a', 65_000)).toBe(false);
   });
 
-  it('do not bring back anyone who was dead before', () => {
+  it('do not bring back a replica that was dead before', () => {
     const signs = seenAt(0);
     signs.becomeDeaf(5_000);
     signs.hearAgain(60_000);

@@ -141,7 +141,7 @@ describe('a status pump', () => {
     expect(done).toEqual(['a']);
   });
 
-  it('keeps a refused status from coming again at once, and its place free for others', async () => {
+  it('keeps a rejected status from coming again at once, and its place free for others', async () => {
     const { pump, waiting, reported, done, answers, timers, answer } = setUp({ concurrency: 1 });
     waiting.push(entry('a'), entry('b'));
     pump.wake();
@@ -154,7 +154,7 @@ describe('a status pump', () => {
     expect(reported).toEqual([`${failed}: bad`, 'again']);
   });
 
-  it('waits longer each time with a status that is refused again', async () => {
+  it('waits longer each time with a status that is rejected again', async () => {
     const { pump, waiting, done, timers, answer } = setUp();
     const pauses: number[] = [];
     for (let refusals = 0; refusals < 6; refusals++) {
@@ -169,7 +169,7 @@ describe('a status pump', () => {
     expect(done).toHaveLength(6);
   });
 
-  it('tries one status of a namespace where the right is missing, and all others once it is there', async () => {
+  it('tries one status of a namespace if the right is missing, and all others once it is there', async () => {
     const { pump, waiting, reported, done, answers, timers, answer, counted } = setUp();
     const all = () => ['a', 'b', 'c', 'd'].map(entry);
     const elsewhere = entry('e');
@@ -215,7 +215,7 @@ describe('a status pump', () => {
     expect(await counted()).toEqual({ written: 2, failed: 3 });
   });
 
-  it('leaves other objects of the namespace alone when a webhook refuses one', async () => {
+  it('leaves other objects of the namespace alone when a webhook rejects one', async () => {
     const { pump, waiting, done, answers, answer } = setUp({ concurrency: 1 });
     waiting.push(entry('a'), entry('b'));
     pump.wake();
@@ -258,7 +258,7 @@ describe('a status pump', () => {
     expect(againAfter()).toBe(5_000);
   });
 
-  it('takes a status for refused that the server stumbles over again and again', async () => {
+  it('treats a status as rejected if the server fails on it repeatedly', async () => {
     const { pump, waiting, reported, timers, answer } = setUp();
     waiting.push(entry('a'));
     pump.wake();

@@ -22,13 +22,13 @@ function setUp() {
   return { doubt, slow, timers, since };
 }
 
-it('takes connections anew after a renewal that had no answer, before anything is trusted', () => {
+it('opens new connections after a renewal that had no answer, before anything is trusted', () => {
   const { slow, since } = setUp();
   slow('9');
   expect(since()).toEqual(['cut off', 'reconnect at 0', 'back']);
 });
 
-it('takes none anew where the API server was not reached, or a renewal was refused', () => {
+it('takes no new connections if the API server was not reached, or a renewal was rejected', () => {
   const { doubt, since } = setUp();
   doubt.unanswered(false);
   doubt.answered('1');
@@ -36,7 +36,7 @@ it('takes none anew where the API server was not reached, or a renewal was refus
   expect(since()).toEqual(['cut off', 'back', 'back']);
 });
 
-it('leaves connections alone while a slow API server shows renewals, but for once a minute', () => {
+it('leaves connections alone while a slow API server shows renewals, except for once a minute', () => {
   const { doubt, slow, timers, since } = setUp();
   slow('9');
   since();
@@ -60,7 +60,7 @@ it('leaves connections alone while a slow API server shows renewals, but for onc
   expect(since()).toEqual([]);
 });
 
-it('takes connections anew at once, however often, when the watch does not show the renewal', () => {
+it('opens new connections at once, however often, when the watch does not show the renewal', () => {
   const { doubt, slow, timers, since } = setUp();
   doubt.shown('9');
   slow('10');
@@ -76,7 +76,7 @@ it('takes connections anew at once, however often, when the watch does not show 
   }
 });
 
-it('takes connections anew when the watch does not show renewals that have answers', () => {
+it('opens new connections when the watch does not show renewals that have answers', () => {
   const { doubt, timers, since } = setUp();
   // Not while it has shown nothing at all: the right to watch may be missing.
   doubt.answered('5');
@@ -142,7 +142,7 @@ it('stays in doubt while renewals go unanswered, and sets no timer after its end
   expect(timers.size).toBe(0);
 });
 
-it('trusts the watch after a renewal that was refused while connections are new, and replaces them later', () => {
+it('trusts the watch after a renewal that was rejected while connections are new, and replaces them later', () => {
   const { doubt, slow, timers, since } = setUp();
   slow('9');
   since();

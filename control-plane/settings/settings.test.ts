@@ -181,7 +181,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [{ PORT: '65536' }, 'PORT: "65536" is not accepted, expected a whole number from 0 to 65535'],
   ];
-  it.each(refused)('refuses %j', (env, ...expected) => {
+  it.each(refused)('rejects %j', (env, ...expected) => {
     expect(messages(env)).toEqual(expected);
   });
 

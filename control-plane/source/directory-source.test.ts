@@ -295,7 +295,7 @@ describe('DirectorySource', () => {
     }
   });
 
-  it('keeps everything while the folder is gone, and goes on with its successor', async () => {
+  it('keeps everything while the folder is gone, and continues with its successor', async () => {
     write('a.yaml', manifest('one'));
     await start();
     renameSync(folder, `${folder}.old`);
@@ -347,7 +347,7 @@ describe('DirectorySource', () => {
     expect([...(source?.objects.values() ?? [])][0]?.status).toEqual(status);
   });
 
-  it('says nothing of a change that changes nothing', async () => {
+  it('does not mention a change that changes nothing', async () => {
     write('a.yaml', manifest('one'));
     await start();
     write('a.yaml', `# A comment.\n${manifest('one')}`);
@@ -364,7 +364,7 @@ describe('DirectorySource', () => {
     expect(changes).toBe(before);
   });
 
-  it('refuses a folder that is not there, and a file', async () => {
+  it('rejects a folder that is not there, and a file', async () => {
     const file = join(folder, 'a.yaml');
     write('a.yaml', manifest('one'));
     folder = file;

@@ -44,7 +44,7 @@ describe('readConfigObject', () => {
     });
   });
 
-  it('names who wrote the status last beside control planes', () => {
+  it('names the last writer of the status beside control planes', () => {
     const written = (manager: string, second: number) => ({
       manager,
       subresource: 'status',

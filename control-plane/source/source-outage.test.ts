@@ -83,7 +83,7 @@ it('objects may be old at once when a watch is denied, and until it is allowed',
   expect(reported.filter((line) => line === 'back')).toHaveLength(1);
 });
 
-it('objects are listed where the definition of overrides is not installed', async () => {
+it('objects are listed if the definition of overrides is not installed', async () => {
   const { reported } = await setUp([[overrides, 404]]);
   await soon(() => expect(reported).toEqual(['changed']));
 });

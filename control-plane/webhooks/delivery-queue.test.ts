@@ -68,7 +68,7 @@ describe('DeliveryQueue', () => {
     expect(taken(one, nowMs)).toBe('a5');
   });
 
-  it('lets the others pass an event that is refused itself', () => {
+  it('delivers other events before one that is rejected', () => {
     const one = filled('ab', { concurrency: 1 });
     taken(one, 0);
     one.failed('a', 0, { side: 'event' });

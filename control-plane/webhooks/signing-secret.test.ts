@@ -28,11 +28,11 @@ describe('parseSigningSecrets', () => {
     [`whsec_${Buffer.alloc(32, 255).toString('base64url')}`, `the signing secret ${base64}`],
     [`${secret(24)} nope`, 'signing secret 2 must begin with whsec_'],
     [[1, 2, 3, 4, 5].map((n) => secret(24, n)).join(' '), 'there are 5 signing secrets, the maximum is 4'],
-  ])('refuses %j', (text, problem) => {
+  ])('rejects %j', (text, problem) => {
     expect(signingSecretProblem(text)).toBe(problem);
   });
 
-  it('never shows what it refuses', () => {
+  it('never shows what it rejects', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 8 }), (noise) => {
         expect(signingSecretProblem(`whsec_S3CRET${noise}`) ?? '').not.toContain('S3CRET');

@@ -82,7 +82,7 @@ describe('lookupWithoutLocal', () => {
     expect(await looked(['127.0.0.1', '10.0.0.1', '::1'])).toEqual([{ address: '10.0.0.1', family: 4 }]);
   });
 
-  it('fails where all of them are local', async () => {
+  it('fails if all of them are local', async () => {
     expect(await looked(['169.254.169.254'])).toBe(
       `hooks.example resolves to 169.254.169.254, which is a link-local address: ${hint}`,
     );

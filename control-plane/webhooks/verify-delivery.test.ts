@@ -84,7 +84,7 @@ describe('verifyDelivery', () => {
       'too_new',
       'its time is 301 s ahead of now, at most 300 s are allowed',
     ],
-  ])('refuses %s', (_, changes, problem, message) => {
+  ])('rejects %s', (_, changes, problem, message) => {
     expect(verify(changes)).toEqual({ valid: false, problem, message });
   });
 });

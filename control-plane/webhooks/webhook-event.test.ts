@@ -92,7 +92,7 @@ describe('webhookEvents', () => {
     ['other words of a message', status(accepted), status({ ...accepted, message: 'fine' })],
     ['limiters that are missing', status(accepted, programmed), status(accepted, pending)],
     ['Ready, which says nothing new', undefined, status(condition('Ready'))],
-  ])('says nothing of %s', (_, previous, next) => {
+  ])('does not mention %s', (_, previous, next) => {
     expect(events(previous, next)).toEqual([]);
   });
 
@@ -141,7 +141,7 @@ describe('webhookEvents', () => {
     expect(event?.data.condition.message).toBe(`${'x'.repeat(8_192)}...`);
   });
 
-  it('gives the same event the same id, no matter who reports it and when', () => {
+  it('gives the same event the same ID, whichever replica reports it, and when', () => {
     const [one] = events(status(rejected), status(accepted));
     const change = { object, previous: undefined, next: status(accepted), limiters: undefined, nowMs: 0 };
     const [other] = webhookEvents(change);
@@ -183,7 +183,7 @@ describe('removedEvent', () => {
     expect([data.domain, data.fleet, data.limiters]).toEqual([null, null, null]);
   });
 
-  it('has one id for one object, no matter who reports it and when', () => {
+  it('has one ID for one object, whichever replica reports it, and when', () => {
     const [one, other] = [0, 1].map((number) => removedEvent(gone, { total: number, nowMs: number }).id);
     expect(one).toBe(other);
     expect(removedEvent({ ...gone, uid: '2f1d' }, { total: 0, nowMs: 0 }).id).not.toBe(one);

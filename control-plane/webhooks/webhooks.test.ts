@@ -136,7 +136,7 @@ describe('openWebhooks', () => {
     await hears('msg_1 failed: answered 429, again in 3000 ms');
   });
 
-  it('goes on when a receiver that was down comes back', async () => {
+  it('continues when a receiver that was down comes back', async () => {
     const receiver = await startReceiver();
     await receiver.stop();
     const webhooks = await open([receiver.url]);

@@ -60,7 +60,7 @@ const two = responseOf({ a: 'a1', b: 'b1' });
 const changed = responseOf({ a: 'a1', b: 'b2', c: 'c1' });
 
 describe('incremental discovery', () => {
-  it('begins with everything, and goes on with what is different', () => {
+  it('begins with everything, and continues with what is different', () => {
     const reported = new SentResources();
     expect(reported.ask()).toBe(true);
     expect(reported.send(two)).toEqual({ names: ['a', 'b'], removed: [] });
@@ -123,7 +123,7 @@ describe('incremental discovery', () => {
     expect(second).toBe(first);
   });
 
-  it('reads a refusal of some resources, and takes one that it cannot read, or that is long, for all', () => {
+  it('reads a rejection of some resources, and takes one that it cannot read, or that is long, for all', () => {
     const form = new Incremental();
     const refusal = (details: { typeUrl: string; value: Uint8Array }[]) =>
       form.read(

@@ -63,7 +63,7 @@ describe('isClientName', () => {
     'system:serviceaccount:shop:limiter:x',
     'token:',
     'token:two words',
-  ])('refuses "%s"', (name) => {
+  ])('rejects "%s"', (name) => {
     expect(isClientName(name)).toBe(false);
   });
 });
@@ -106,7 +106,7 @@ describe('fleetRejection', () => {
     );
   });
 
-  it('refuses a certificate without a name', () => {
+  it('rejects a certificate without a name', () => {
     expect(fleetRejection(allowed, shows(''), 'blue')).toBe(
       'the certificate has no name that XDS_CLIENT_FLEETS could bind to a fleet',
     );

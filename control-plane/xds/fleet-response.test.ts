@@ -48,7 +48,7 @@ describe('FleetResponse', () => {
     { room: 0, isOversize: true },
     { room: 64, isOversize: true },
     { room: 256, isOversize: false },
-  ])('is oversize by the limit of usual clients, nonce included: $room bytes below it', (wanted) => {
+  ])('is oversize by the default limit of clients, nonce included: $room bytes below it', (wanted) => {
     const ofSize = (size: number) =>
       new FleetResponse(fleetSnapshot('blue', [resource('team/a', new Uint8Array(size))]), 'replica-0');
     const large = defaultClientLimitBytes - 1024;

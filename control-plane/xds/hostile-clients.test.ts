@@ -141,7 +141,7 @@ describe('a hostile client of discovery', () => {
     await eventually(() => expect(client.end).toBe(end));
   });
 
-  it('says nothing that moves a cursor or fakes a line', async () => {
+  it('prints nothing that moves a cursor or fakes a line', async () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = scripted({
@@ -161,7 +161,7 @@ describe('a hostile client of discovery', () => {
     client.close();
   });
 
-  it('that sends half messages loses its connections, and nobody else does', async () => {
+  it('that sends half messages loses its connections, and no other client does', async () => {
     const running = await startXdsServer({ connections: { maxBufferedBytes: 1_000_000 } });
     running.server.serve(fleetsOf(v1));
     const good = await startWeirLikeClient({ port: running.port, pod: 'g', reconnects: false });

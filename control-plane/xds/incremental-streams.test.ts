@@ -104,7 +104,7 @@ describe('an incremental stream', () => {
     expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version }]);
   });
 
-  it('says what of a response is refused, while the rest is in force', async () => {
+  it('says what of a response is rejected, while the rest is in force', async () => {
     const { server, client } = await serving(v1, { accepts: false });
     client.request();
     await client.responses(1);
@@ -123,7 +123,7 @@ describe('an incremental stream', () => {
     );
   });
 
-  it('names a resource of the longest name as it is, however long the words are', async () => {
+  it('names a resource of the longest name unchanged, however long the message is', async () => {
     const name = `${'n'.repeat(63)}/${'o'.repeat(253)}`;
     const { server, client } = await serving(v1, { accepts: false });
     client.request();
@@ -233,7 +233,7 @@ describe('an incremental stream', () => {
     expect(client.received).toHaveLength(1);
   });
 
-  it('stands beside one of the state of the world, on the same fleet', async () => {
+  it('runs beside one of the state of the world, on the same fleet', async () => {
     const { server, client, port } = await serving();
     client.request();
     await client.responses(1);

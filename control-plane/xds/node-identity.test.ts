@@ -99,13 +99,13 @@ describe('nodeIdentity', () => {
     expect(identityOf({ metadata: { fleet: '' } })).toMatchObject({ fleet: 'default' });
   });
 
-  it('refuses a fleet that is no text', () => {
+  it('rejects a fleet that is no text', () => {
     expect(identityOf({ metadata: { fleet: ['blue'] } })).toEqual({
       problem: 'the node metadata "fleet" is not a string',
     });
   });
 
-  it.each(['Blue', 'a b', '-a', 'a'.repeat(64)])('refuses the fleet %j', (fleet) => {
+  it.each(['Blue', 'a b', '-a', 'a'.repeat(64)])('rejects the fleet %j', (fleet) => {
     expect(identityOf({ metadata: { fleet } })).toEqual({
       problem: `the node metadata "fleet" is not a DNS label of at most 63 lower case letters, digits and inner hyphens: "${fleet}"`,
     });

@@ -38,7 +38,7 @@ describe('SendTurns', () => {
     expect(sentOf(all)).toEqual([1, 1, 0]);
   });
 
-  it('goes on in order when the transport took something', () => {
+  it('continues in order when the transport took something', () => {
     const all = senders(100, 50, 50, 50);
     ask(all);
     all[0]?.taken();
@@ -70,7 +70,7 @@ describe('SendTurns', () => {
     expect(sentOf(all)).toEqual([1, 1]);
   });
 
-  it('passes over who has nothing to send any more', () => {
+  it('skips connections that have nothing to send any more', () => {
     const all = senders(100, 50, 50);
     ask(all);
     (all[1] as TestSender).bytes = 0;

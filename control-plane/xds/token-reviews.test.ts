@@ -227,7 +227,7 @@ describe('TokenReviews', () => {
       expect(await outcome(good, flooded)).toMatchObject({ is: 'known' });
     });
 
-    it('a right one is heard within seconds while bad ones go on', async () => {
+    it('a right one is heard within seconds while bad ones continue', async () => {
       await flood(600, 1);
       const got = show();
       await flood(6, 1);
@@ -285,7 +285,7 @@ describe('TokenReviews', () => {
     expect(all.at(-1)).toEqual({ is: 'open', reason: 'too many tokens wait for a review by the API server' });
   });
 
-  it('reports to those who wait when it closes', async () => {
+  it('reports to callers that wait when it closes', async () => {
     answer = () => new Promise(() => {});
     const all = new TokenReviews({
       audience,

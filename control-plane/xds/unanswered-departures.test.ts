@@ -25,7 +25,7 @@ describe('UnansweredDepartures', () => {
     expect(departures.lingering([], 1)).toEqual([]);
   });
 
-  it('goes on with one that leaves again, from another port, until it is there or time is up', () => {
+  it('continues with one that leaves again, from another port, until it is there or time is up', () => {
     const departures = new UnansweredDepartures();
     departures.left(limiter(), 0);
     const again = limiter({ id: 'r/2', name: 'default (10.0.0.1:4001)' });
@@ -45,7 +45,7 @@ describe('UnansweredDepartures', () => {
     expect(departures.left(limiter(traits), 1)).toBe(0);
   });
 
-  it('begins anew after an answer, and after a minute', () => {
+  it('restarts after an answer, and after a minute', () => {
     const departures = new UnansweredDepartures();
     departures.left(limiter(), 0);
     departures.answered(limiter());

@@ -64,7 +64,7 @@ describe('a stream', () => {
     await eventually(() => expect(client.last).toMatchObject({ version: v1.version, names: ['team/a'] }));
   });
 
-  it('gets an empty answer where nothing is served to its fleet', async () => {
+  it('gets an empty answer if nothing is served to its fleet', async () => {
     const { server, port } = await startXdsServer();
     server.serve(fleetsOf(v1));
     const client = await weirLike({ port, pod: 'p', fleet: 'other' });
@@ -207,7 +207,7 @@ describe('a stream', () => {
 });
 
 describe('the report of a limiter', () => {
-  it('says what it accepted, and who it is', async () => {
+  it('says what it accepted, and identifies itself', async () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     await weirLike({ port: running.port, pod: 'limiter-7', instance: 'i' });
@@ -243,7 +243,7 @@ describe('the report of a limiter', () => {
     expect(names[0]).not.toBe(names[1]);
   });
 
-  it('says what it refused, until it accepts again', async () => {
+  it('says what it rejected, until it accepts again', async () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = await goLike({ port: running.port });
@@ -348,7 +348,7 @@ describe('the report of a limiter', () => {
     await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe(`${'x'.repeat(1_024)}...`));
   });
 
-  it('has words for a refusal without any', async () => {
+  it('describes a rejection that has no message', async () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
     const client = scripted({ port: running.port });
@@ -358,7 +358,7 @@ describe('the report of a limiter', () => {
 });
 
 describe('the server', () => {
-  it('refuses streams beyond its limit, and takes new ones when others have left', async () => {
+  it('rejects streams beyond its limit, and takes new ones when others have left', async () => {
     const running = await startXdsServer({ maxStreams: 2 });
     running.server.serve(fleetsOf(v1));
     const first = await goLike({ port: running.port });
@@ -381,7 +381,7 @@ describe('the server', () => {
     ]);
   });
 
-  it('refuses a fleet that cannot be one', async () => {
+  it('rejects a fleet that cannot be one', async () => {
     const running = await startXdsServer();
     const client = scripted({ port: running.port, metadata: { fleet: 'No Fleet' }, reconnects: false });
     const reason =
@@ -390,7 +390,7 @@ describe('the server', () => {
     expect(running.events).toEqual([['Rejected a stream', { peer: expect.any(String), reason, times: 1 }]]);
   });
 
-  it('refuses what is no discovery request', async () => {
+  it('rejects an invalid discovery request', async () => {
     const { port } = await startXdsServer();
     const client = closing(new Client(`127.0.0.1:${port}`, credentials.createInsecure()));
     const call = client.makeBidiStreamRequest(
@@ -403,7 +403,7 @@ describe('the server', () => {
     expect(await ended).toBe('3 INVALID_ARGUMENT: cannot decode the discovery request');
   });
 
-  it('refuses a request beyond 1 MiB', async () => {
+  it('rejects a request beyond 1 MiB', async () => {
     const { port } = await startXdsServer();
     const client = scripted({ port, metadata: { pod: 'p'.repeat(1024 * 1024) }, reconnects: false });
     await eventually(() =>
@@ -427,7 +427,7 @@ describe('the server', () => {
     expect(server.limiters()).toHaveLength(1);
   });
 
-  it('reports an answer that usual clients refuse, once a version', async () => {
+  it('reports an answer that clients reject by default, once per version', async () => {
     const { server, port, events } = await startXdsServer();
     const large = testSnapshot('default', ['a'], 4 * 1024 * 1024);
     server.serve(fleetsOf(large));
@@ -523,7 +523,7 @@ describe('the server', () => {
     expect(running.server.limiters()).toEqual([]);
   });
 
-  it('cuts at shutdown who does not leave', async () => {
+  it('ends connections at shutdown that do not close', async () => {
     const running = await startXdsServer({ shutdownGraceMs: 100 });
     running.server.serve(fleetsOf(testSnapshot('default', ['a'], 1024 * 1024)));
     const { closed } = openWithoutReading(running.port);

@@ -59,7 +59,7 @@ describe('a fixed window', () => {
     expect([bound.untilRoomMicros(), bound.untilUnusedMicros()]).toEqual([0, 0]);
   });
 
-  it('gives back at most what it counts', () => {
+  it('returns at most what it counts', () => {
     const charge: Charge = { taken: 9, held: [9, 0, 0], others: 0, returned: nothingReturned };
     const given = (hits: number) =>
       bound.giveBackOf(charge, { held: [5, 0, 0], hits, returned: nothingReturned, nowMicros: 0 });

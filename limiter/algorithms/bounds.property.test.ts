@@ -92,7 +92,7 @@ describe('a sliding window', () => {
     );
   });
 
-  it('admits nothing beyond it, and hardly less, where its numbers are too large for microseconds', () => {
+  it('admits nothing beyond it, and hardly less, if its numbers are too large for microseconds', () => {
     const large = fc.oneof(
       fc.integer({ min: 10_000_000, max: 4_294_967_295 }),
       fc.integer({ min: 10_000_000, max: Number.MAX_SAFE_INTEGER }),
@@ -127,7 +127,7 @@ describe('a sliding window', () => {
     );
   });
 
-  it('keeps the next window where the clock went back over its edge, takes later ones for now, forgets older ones', () => {
+  it('keeps the next window if the clock went back over its edge, takes later ones for now, forgets older ones', () => {
     const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
     const window = Math.floor(start / 60_000_000);
     expect(bound.stateAt([window + 1, 3, 4], start)).toEqual([window + 1, 3, 4]);
@@ -145,7 +145,7 @@ describe('a sliding window', () => {
       expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
 
-  it('lets nobody pass by a limit of 0', () => {
+  it('lets no request pass by a limit of 0', () => {
     const bound = new SlidingWindow({ requests: 0, windowMicros: 60_000_000 });
     expect(bound.room(bound.stateAt(undefined, start), start)).toBe(0);
     expect(bound.untilRoomMicros(bound.stateAt(undefined, start), start)).toBe(60_000_000);
@@ -204,7 +204,7 @@ describe('a token bucket', () => {
       expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
 
-  it('lets nobody pass by 0 requests or a burst of 0', () => {
+  it('lets no request pass by 0 requests or a burst of 0', () => {
     for (const numbers of [
       { requests: 0, burst: 9 },
       { requests: 9, burst: 0 },

@@ -104,7 +104,7 @@ describe('a token bucket computes what whole numbers without a bound give', () =
     });
   });
 
-  it('when a reservation gives back what it took, as far as it has not returned', () => {
+  it('when a reservation releases what it took, if that has not refilled', () => {
     forEachCase((one, exact, held) => {
       const { bound, charge, hits, returned, nowMicros } = one;
       const back = bound.giveBackOf(charge, { held, hits, returned, nowMicros });

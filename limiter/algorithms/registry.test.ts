@@ -16,7 +16,7 @@ describe('how limiters count', () => {
     expect(boundOf({ ...limit, requestsPerUnit: 0 }).capacity).toBe(maxAtOnce({ requests: 0, burst: 0 }));
   });
 
-  it('is no way of another algorithm where the number is not known', () => {
+  it('is no way of another algorithm if the number is not known', () => {
     const message = 'there is no algorithm with the number 7';
     expect(() => countingOf(unknown)).toThrow(message);
     expect(() => boundOf(unknown)).toThrow(message);

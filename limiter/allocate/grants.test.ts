@@ -65,7 +65,7 @@ describe('what a client may still use', () => {
     expect(grants.mayUseIn(...window)).toBe(50);
   });
 
-  it('gives it back sooner where it is known what arrived', () => {
+  it('releases it sooner if it is known what arrived', () => {
     const grants = exact();
     grants.send(exactBucket(100), 0, 21_000);
     grants.send(exactBucket(50), 1_000, 22_000);
@@ -98,7 +98,7 @@ describe('what a client may still use', () => {
     expect(grants.mayUseIn(16_000, 20_000)).toBe(4 + 4);
   });
 
-  it('of a bucket that refills is what was reported and what may come after, where that is less', () => {
+  it('of a bucket that refills is what was reported and what may come after, if that is less', () => {
     const grants = new Grants(true, 0);
     grants.send({ tokens: 10, perFill: 10, fillSeconds: 1, isFresh: true }, 0, 90_000);
     const mayUse = (used: number) => grants.mayUseIn(...window, used);
@@ -134,7 +134,7 @@ describe('the fair level', () => {
   const claims = (needs: readonly number[]) =>
     needs.map((need) => ({ weight: 1, used: 0, charged: 0, need }));
 
-  it('gives who needs less what it needs, and divides the rest', () => {
+  it('gives a client that needs less what it needs, and divides the rest', () => {
     expect(fairLevel(claims([10, 90, 200]), 150, 0)).toEqual({
       ...{ level: 70, charged: -10, ahead: -10, hungry: 2 },
     });

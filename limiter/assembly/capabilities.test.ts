@@ -26,7 +26,7 @@ function partsOf(...parts: ThreadPart[]): ThreadParts {
 }
 
 describe('capabilities', () => {
-  it('are loaded where their settings ask for them', async () => {
+  it('are loaded if their settings ask for them', async () => {
     const names = async (env: Record<string, string>) =>
       (await loadCapabilities(settingsOf(env))).map(({ name }) => name);
     expect(await names({})).not.toContain('reflection');

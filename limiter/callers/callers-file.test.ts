@@ -155,7 +155,7 @@ callers:
     ['callers: [{ requests_per_second: 1e3 }]', 'expected a whole number from 1 to 1000000, not "1e3"'],
     [`callers: ${'['.repeat(100_000)}`, 'exceeded max depth'],
     [`callers: ${' '.repeat(262_144)}`, 'is larger than 262144 bytes'],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(
       readCallersFile(text)
         .problems?.map((problem) => problem.message)

@@ -77,7 +77,7 @@ describe('a token', () => {
     expect(fixture.certificatesRead).toBe(2);
   });
 
-  it('is verified anew when other callers are in force, and the certificate not read again', () => {
+  it('is verified again when other callers are in force, and the certificate not read again', () => {
     const fixture = new Fixture();
     const connection = fixture.connection();
     fixture.use({ name: 'a', tokenHashes: [digest] });
@@ -166,7 +166,7 @@ describe('a caller', () => {
     expect(bad.filter(has)).toEqual([]);
   });
 
-  it('is refused with what it lacks, and counted under its name and reason', () => {
+  it('is rejected with what it lacks, and counted under its name and reason', () => {
     const fixture = new Fixture();
     fixture.use({ name: 'a', tokenHashes: [digest], domains: ['d'], requestsPerSecond: 1 });
     const connection = fixture.connection();
@@ -184,7 +184,7 @@ describe('a caller', () => {
     ]);
   });
 
-  it('that nobody is but the anonymous one is shown that its token is nobody’s, and counted', () => {
+  it('that only the anonymous caller matches is shown that its token matches no caller, and counted', () => {
     const fixture = new Fixture();
     fixture.use(
       { name: 'a', tokenHashes: [digest] },
@@ -213,7 +213,7 @@ describe('a caller', () => {
     expect(fixture.unknownTokens).toBe(2);
   });
 
-  it('spends none of its rate on others’ requests, nor on those of whom nobody knows', () => {
+  it('spends none of its rate on requests of others, nor on those of unknown callers', () => {
     const fixture = new Fixture();
     fixture.use(
       { name: 'a', tokenHashes: [digest], requestsPerSecond: 2 },

@@ -152,7 +152,7 @@ describe('alternativeNames', () => {
 });
 
 describe('patternProblem', () => {
-  it('refuses what can match nothing', () => {
+  it('rejects what cannot match anything', () => {
     expect(patternProblem('uri', 'prod.example/a')).toContain('expected scheme://host/path');
     expect(patternProblem('uri', 'spiffe://a/**')).toContain('`**` means the same as `*`');
     for (const path of ['a%20b', 'a/', '/a', '../a', 'a/./b']) {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { loggedText } from '../../test/support/logged-text.ts';
 import { lines } from './lines.ts';
 
-it('callers and who was refused are logged', () => {
+it('callers and rejected callers are logged', () => {
   expect(
     loggedText((log) => {
       lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);

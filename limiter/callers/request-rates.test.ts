@@ -78,7 +78,7 @@ describe('takeRequest', () => {
     expect(admitted.reduce((total, one) => total + one, 0)).toBe(1_000);
   });
 
-  it('goes on with what was left when the file changes', () => {
+  it('continues with what was left when the file changes', () => {
     const before = newRequestRates([5], 0);
     for (let taken = 0; taken < 4; taken++) takeRequest(before, 0, 5, 0);
     const after = newRequestRates([9, 3], 0);

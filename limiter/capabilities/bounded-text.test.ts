@@ -4,7 +4,7 @@ import { boundedText } from './bounded-text.ts';
 const longest = 512;
 
 describe('boundedText', () => {
-  it('leaves a text as it is up to the bound', () => {
+  it('leaves a text unchanged up to the bound', () => {
     const text = 'x'.repeat(longest);
     expect(boundedText(text)).toBe(text);
   });

@@ -126,7 +126,7 @@ describe('the lines of what a review found', () => {
     expect([second, third]).toEqual([[], [`${more} more=4896 total=5001`]]);
   });
 
-  it('say of counters that could meet when that changes, and that nobody could look', () => {
+  it('say when it changes which counters could share a key, and that they could not be checked', () => {
     const collision = (count: string, first = 'a.yaml:5:10: rule a_b') => ({
       ...review([]),
       collisions: { identity: count, count, first },

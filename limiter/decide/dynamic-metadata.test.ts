@@ -141,14 +141,14 @@ describe('the quotas that have something left', () => {
     ]);
   });
 
-  it('are none where all are used up, and are not reported where there are none', () => {
+  it('are none if all are used up, and are not reported if there are none', () => {
     const over = quota('a', 1);
     expect(metadataOf(asked('a'), [over], [status(over, 0)])['quotas']).toEqual([]);
     expect(metadataOf(asked('a'), [limited({})], [okStatus])).not.toHaveProperty('quotas');
     expect(metadataOf(asked('a'), [noLimit], [okStatus], true)).not.toHaveProperty('quotas');
   });
 
-  it('have the last that passed, but nothing used up for who only looks', () => {
+  it('have the last that passed, and nothing is used up by a read', () => {
     const last = quota('a', 1);
     const passed = { ...status(last, 0), code: Code.OK };
     expect(metadataOf(asked('a'), [last], [passed])['quotas']).toHaveLength(1);

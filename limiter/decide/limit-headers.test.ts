@@ -64,7 +64,7 @@ describe('the headers of the IETF draft', () => {
     ]);
   });
 
-  it('name every limit of every descriptor, each once, and where each descriptor stands', () => {
+  it('name every limit of every descriptor, each once, and the place of each descriptor', () => {
     const several = plan({
       limits: [matchedLimit({ name: 'burst', unit: Unit.SECOND }), matchedLimit({ name: 'fair' })],
     });
@@ -76,7 +76,7 @@ describe('the headers of the IETF draft', () => {
     ]);
   });
 
-  it('show the unit of quotas where it is not the usual one, and the burst of a bucket', () => {
+  it('show the unit of quotas if it is not the default, and the burst of a bucket', () => {
     const bucket = plan({ algorithm: Algorithm.TOKEN_BUCKET, burst: 50 });
     expect(headersOf([{ plan: bucket }], { ietfUnit: 'content-bytes' })[0]).toEqual([
       'RateLimit-Policy',
@@ -147,7 +147,7 @@ describe('limits beyond 32 bits', () => {
     expect(below.statuses[0]!.limitRemaining).toBe(2 ** 32 - 2);
   });
 
-  it('are as large as a structured field has room for where that is less', () => {
+  it('are as large as a structured field has room for if that is less', () => {
     const [policy, standing] = headersOf([large], { ietfUnit: 'requests' }).map(([, value]) => value);
     expect(policy).toBe('"1m";q=999999999999999;qu="micro-dollars";w=60');
     expect(standing).toBe('"1m";r=999999999999999;t=42');
@@ -182,7 +182,7 @@ describe('the limit that decided', () => {
   const metadata = { identityMetadata: true };
   const header = { identityHeader: 'X-RateLimit-Rule' };
 
-  it('is named in the dynamic metadata: the refusing one, else the nearest', () => {
+  it('is named in the dynamic metadata: the limit that was exceeded, else the nearest', () => {
     const near = plan({ name: 'near', path: 'shop.b' });
     expect(
       answer([{ plan: plan() }, { plan: near, remaining: 1, used: 9 }], metadata).dynamicMetadata,
@@ -207,7 +207,7 @@ describe('the limit that decided', () => {
     expect(refusing.dynamicMetadata).toMatchObject({ decidedBy: { rule: 'shop.remote_address', used: 11 } });
   });
 
-  it('stands beside what RESPONSE_DYNAMIC_METADATA reports', () => {
+  it('appears beside what RESPONSE_DYNAMIC_METADATA reports', () => {
     const both = answer([{ plan: plan() }], { ...metadata, dynamicMetadata: true });
     expect(both.dynamicMetadata).toMatchObject({ domain: 'shop', descriptors: [], decidedBy: { used: 6 } });
   });
@@ -233,7 +233,7 @@ describe('the limit that decided', () => {
     );
   });
 
-  it('is not named where its rule hides itself', () => {
+  it('is not named if its rule hides itself', () => {
     const hidden = [{ plan: plan({ hideIdentity: true }) }];
     const response = answer(hidden, { ...metadata, ...header });
     expect([response.dynamicMetadata, response.responseHeadersToAdd]).toEqual([undefined, []]);
@@ -244,13 +244,13 @@ describe('Retry-After', () => {
   const retry = (parts: readonly Answered[], options: Partial<ResponseOptions> = {}) =>
     headersOf(parts, { retryAfter: true, ...options });
 
-  it('is on refusals alone', () => {
+  it('is only on answers over limit', () => {
     expect(retry([{ plan: plan() }])).toEqual([]);
     expect(retry([{ plan: plan(), over: true }], { shadowMode: true })).toEqual([]);
     expect(retry([{ plan: plan(), over: true, seconds: 7 }])).toEqual([['Retry-After', '7']]);
   });
 
-  it('waits for the longest of what refuses by itself, and for the first quota', () => {
+  it('waits for the longest of the exceeded limits, and for the first quota', () => {
     const quota = plan({ quotaMode: true });
     const over = (one: LimitedPlan, seconds: number): Answered => ({ plan: one, over: true, seconds });
     expect(retry([over(plan(), 7), over(plan(), 90), { plan: plan(), seconds: 500 }])[0]![1]).toBe('90');
@@ -311,7 +311,7 @@ describe('marks of limits', () => {
     });
   });
 
-  it('are not reported where nobody wants them', () => {
+  it('are not reported if they are not enabled', () => {
     const { responseHeadersToAdd, dynamicMetadata } = asked([warned(50, 50, {})], {});
     expect([responseHeadersToAdd, dynamicMetadata]).toEqual([[], undefined]);
   });

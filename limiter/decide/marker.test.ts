@@ -72,7 +72,7 @@ function reported(plan: Plan): unknown {
 }
 
 describe('marker entries', () => {
-  it('lead to the same plan whether what stands before them was seen before or not', () => {
+  it('lead to the same plan whether the entries before them were seen before or not', () => {
     const planner = newPlanner();
     fc.assert(
       fc.property(descriptor, (entries) => {
@@ -87,7 +87,7 @@ describe('marker entries', () => {
     );
   });
 
-  it('share the plan of what stands before them, and have an id of their own', () => {
+  it('share the plan of the entries before them, and have their own ID', () => {
     const planner = newPlanner();
     const asked = (...entries: [string, string][]): Plan => {
       const written = entries.map(([name, text]) =>

@@ -124,7 +124,7 @@ describe('Planner', () => {
     expect(plan.kind === 'limited' && plan.limits.map(({ maxLease }) => maxLease)).toEqual([0, 0]);
   });
 
-  it('plans once for entries that came before, in each domain, and anew for a limit of the request', () => {
+  it('plans once for entries that came before, in each domain, and again for a limit of the request', () => {
     const { planner: plans, slots } = planner({ k: rule({ requestsPerUnit: 9 }) });
     const entries = [{ key: 'k', value: 'v' }];
     const known = new KnownEntries(3, 'a', entries);
@@ -138,7 +138,7 @@ describe('Planner', () => {
     expect(slots).toEqual(['d.k', 'd.k', 'd.k_v']);
   });
 
-  it('plans nothing where no rule matches', () => {
+  it('plans nothing if no rule matches', () => {
     const { planner: plans, slots } = planner();
     expect(plans.plan('d', descriptor([['k', 'v']]))).toEqual({ kind: 'no-limit' });
     expect(slots).toEqual([]);
@@ -151,7 +151,7 @@ describe('Planner', () => {
     expect(slots).toEqual([]);
   });
 
-  it('asks for metrics that may leave where the limit comes with the request', () => {
+  it('asks for metrics that may leave if the limit comes with the request', () => {
     const { planner: plans } = planner({ k: rule() });
     const limit = { requestsPerUnit: 5, unit: Unit.DAY };
     expect(plans.plan('d', descriptor([['k', 'v']], { limit }))).toMatchObject({
@@ -220,7 +220,7 @@ describe('Planner', () => {
     expect(() => of(11, Unit.YEAR)).toThrow(`${words} makes a window that is 346896000 seconds`);
   });
 
-  it('refuses a limit of the request that is too large for the bucket of its rule', () => {
+  it('rejects a limit of the request that is too large for the bucket of its rule', () => {
     const { planner: plans } = planner({ k: rule({ algorithm: Algorithm.TOKEN_BUCKET }) });
     const limit = { requestsPerUnit: 4_294_967_295, unit: Unit.DAY };
     expect(() => plans.plan('d', descriptor([['k', 'v']], { limit }))).toThrow(
@@ -250,7 +250,7 @@ describe('Planner', () => {
     expect(slots).toEqual(['d.k.1s', 'd.k.30s', 'd.k.daily', 'd.k.month']);
   });
 
-  it.each([0, 8, -1])('refuses the unit %d in a limit of the request', (unit) => {
+  it.each([0, 8, -1])('rejects the unit %d in a limit of the request', (unit) => {
     const plan = () => planner().planner.plan('d', descriptor([], { limit: { requestsPerUnit: 5, unit } }));
     expect(plan).toThrow(
       new ServiceError(

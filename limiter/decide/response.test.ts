@@ -141,7 +141,7 @@ describe('standard headers', () => {
   });
 });
 
-describe('headers of the longest refusal', () => {
+describe('headers of the exceeded limit with the longest wait', () => {
   const until = (seconds: number, part: Part): Part => ({
     plan: part.plan,
     status: { ...part.status, durationUntilResetSeconds: seconds },
@@ -184,7 +184,7 @@ describe('headers of the longest refusal', () => {
     expect(headerTexts(assemble(parts, options).response.responseHeadersToAdd)).toEqual(headers);
   });
 
-  it('have no Retry-After where waiting does not help', () => {
+  it('have no Retry-After if waiting does not help', () => {
     const never = until(50, over());
     never.status.neverPasses = true;
     const { response } = assemble([until(99, over({ requestsPerUnit: 1 })), never], options);

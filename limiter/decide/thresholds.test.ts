@@ -16,7 +16,7 @@ describe('nearThreshold', () => {
     [4_294_967_296, 0.8, 3_435_973_836],
     [1_000_000_000_001, 0.5, 500_000_000_000],
     [Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER],
-  ])('of %d by %d is %d, in 32-bit floats where the limit has 32 bits', (limit, ratio, near) => {
+  ])('of %d by %d is %d, in 32-bit floats if the limit has 32 bits', (limit, ratio, near) => {
     expect(nearThreshold(limit, ratio)).toBe(near);
   });
 });

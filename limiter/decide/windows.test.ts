@@ -144,7 +144,7 @@ describe('Windows', () => {
 });
 
 describe('isCountable', () => {
-  it.each([-1, 0, 8, 1.5, 2 ** 31])('refuses %d', (unit) => {
+  it.each([-1, 0, 8, 1.5, 2 ** 31])('rejects %d', (unit) => {
     expect(isCountable(unit)).toBe(false);
   });
 

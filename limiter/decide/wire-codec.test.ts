@@ -312,7 +312,7 @@ describe('decodeRateLimitRequest', () => {
     expect([decoded.invalidUtf8Values, decoded.descriptors[0]?.known]).toEqual([1, undefined]);
   });
 
-  it('refuses bad bytes in a key', () => {
+  it('rejects bad bytes in a key', () => {
     expect(() => decodeRateLimitRequest(Buffer.from('12060a040a02c328', 'hex'))).toThrow(
       new DecodeError('the string at byte 6 is not UTF-8'),
     );

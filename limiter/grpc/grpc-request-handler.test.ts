@@ -79,7 +79,7 @@ describe('a unary call', () => {
     expect(given?.buffer).toBe(piece.buffer);
   });
 
-  it('is read as the one before it when its fields are the same array, refusals too, and anew when not', () => {
+  it('is read as the one before it when its fields are the same array, rejections too, and again when not', () => {
     const fixture = new PlayedCalls();
     const [first, ...others] = Array.from({ length: 4 }, () => new PlayedStream());
     for (const stream of others) stream.connection = first!.connection;
@@ -141,7 +141,7 @@ describe('a unary call', () => {
     });
   }
 
-  it('takes a message of the limit, and is refused at the first bytes of a longer one', () => {
+  it('takes a message of the limit, and is rejected at the first bytes of a longer one', () => {
     const fixture = new PlayedCalls({ limits: { maxMessageBytes: 10 } });
     expect(fixture.call(new Uint8Array(10)).sections).toEqual(okAnswer);
     const want = failed(8, 'received message larger than max (11 vs. 10)');
@@ -153,7 +153,7 @@ describe('a unary call', () => {
     expect(stream.sections).toEqual(want);
   });
 
-  it('is refused when what it holds is needed, and holds nothing afterward', () => {
+  it('is rejected when what it holds is needed, and holds nothing afterward', () => {
     const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request();
     stream.receiver?.receive(withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);
@@ -282,7 +282,7 @@ describe('a request that is no call', () => {
     },
   };
   for (const [name, { fields, want }] of Object.entries(refused)) {
-    it(`${name} is refused`, () => {
+    it(`${name} is rejected`, () => {
       const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
       const stream = fixture.request(fields);
       expect(stream.sections).toEqual(want);
@@ -307,7 +307,7 @@ describe('a request that is no call', () => {
   });
 });
 
-describe('callers that have to say who they are', () => {
+describe('callers that have to identify themselves', () => {
   /** Admits only `good`. */
   const gate: CallerGate = {
     admit: (_connection, authorization) =>
@@ -345,7 +345,7 @@ describe('callers that have to say who they are', () => {
     expect([open('good'), names]).toEqual([[], ['a']]);
   });
 
-  it('are not believed who say it twice', () => {
+  it('are not believed if they say it twice', () => {
     const { handler } = new PlayedCalls({ gate });
     const stream = new PlayedStream();
     const token = ['authorization', 'good'];
@@ -359,7 +359,7 @@ describe('callers that have to say who they are', () => {
     expect(new PlayedCalls({ gate }).call(new Uint8Array(), { ':path': path }).sections).toEqual(okAnswer);
   });
 
-  it('need not where there is no gate: nobody looks who is at the other end', () => {
+  it('need not without a gate, because the peer is not checked', () => {
     const replies: UnaryReply[] = [];
     const fixture = new PlayedCalls({
       unary: (_request, reply) => {

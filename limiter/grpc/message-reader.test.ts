@@ -53,7 +53,7 @@ describe('MessageReader', () => {
     );
   });
 
-  it('refuses what is too long for its method as soon as its length is known', () => {
+  it('rejects what is too long for its method as soon as its length is known', () => {
     const asked: number[] = [];
     const refusal = { code: 3 as const, message: 'too long' };
     const { made, messages, held } = reader({
@@ -71,7 +71,7 @@ describe('MessageReader', () => {
     expect([asked, messages.length, held.bytes]).toEqual([[6001], 1, 0]);
   });
 
-  it('refuses what does not begin as a message, however it is cut', () => {
+  it('rejects what does not begin as a message, however it is cut', () => {
     const want = [
       { bytes: [0, 0, 1, 0x86, 0xa1], refusal: [8, 'received message larger than max (100001 vs. 100000)'] },
       {

@@ -174,7 +174,7 @@ describe('unary calls', () => {
     'a text too long for a trailer': { message: 'x'.repeat(100_000), want: `${'x'.repeat(1024)}...` },
   };
   for (const [name, { message, want }] of Object.entries(messages)) {
-    it(`fail with ${name} as it is`, async () => {
+    it(`fail with ${name} unchanged`, async () => {
       const { client } = await start({
         handler: (_, reply) => reply.fail({ code: GrpcCode.UNKNOWN, message }),
       });
@@ -185,7 +185,7 @@ describe('unary calls', () => {
     });
   }
 
-  it('answer INTERNAL without the reason when the handler throws, and go on', async () => {
+  it('answer INTERNAL without the reason when the handler throws, and continue', async () => {
     const faults: unknown[] = [];
     const { client } = await start({
       handler: (request, reply) => {
@@ -213,7 +213,7 @@ describe('unary calls', () => {
     expect(calls).toEqual(['Echo']);
   });
 
-  it('take a message of 4 MiB and refuse one that is longer', async () => {
+  it('take a message of 4 MiB and reject one that is longer', async () => {
     const { client } = await start({
       handler: (request, reply) => reply.send(Uint8Array.of(request.length >> 20)),
     });
@@ -299,7 +299,7 @@ describe('health', () => {
     expect(await failure(check(client, 'envoy.service.ratelimit.v3.RateLimitService'))).toEqual(want);
   });
 
-  it('refuses a damaged request', async () => {
+  it('rejects a damaged request', async () => {
     const { client } = await start();
     const want = { code: Status.INTERNAL, details: 'cannot decode the request' };
     expect(await failure(ask(client, checkPath, Uint8Array.of(0x0a, 0x05)))).toEqual(want);
@@ -507,7 +507,7 @@ describe('abandoned calls', () => {
     await eventually(() => expect(calls).toEqual(['Echo', 'Echo']));
   });
 
-  it('get DEADLINE_EXCEEDED from the server where the caller waits on', async () => {
+  it('get DEADLINE_EXCEEDED from the server if the caller waits on', async () => {
     const { port } = await start({ handler: () => {} });
     const session = connectHttp2(`http://127.0.0.1:${port}`);
     const stream = session.request({

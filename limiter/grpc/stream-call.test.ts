@@ -129,7 +129,7 @@ describe('a call with streams both ways', () => {
     expect([received, stream.sections]).toEqual([[1], failed(3, 'no')]);
   });
 
-  it('is refused when it ends within a message', () => {
+  it('is rejected when it ends within a message', () => {
     const fixture = new PlayedCalls({
       duplex: () => ({ onMessage: () => {}, onEnd: () => expect.fail('ended') }),
     });

@@ -41,7 +41,7 @@ describe('timeoutMsOf', () => {
     '0x1m',
     '１m',
     'soon',
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(timeoutMsOf(text)).toBe(undefined);
   });
 

@@ -19,7 +19,7 @@ const literal = (valueBytes: number): Buffer =>
     Buffer.alloc(valueBytes, 'v'),
   ]);
 
-describe('refuses with an HpackError', () => {
+describe('rejects with an HpackError', () => {
   it.each([
     ['80', 'the index of a field is 0'],
     ['be', 'the index 62 is above 61, the last entry of the table'],
@@ -64,7 +64,7 @@ describe('the list of fields', () => {
     expect(fields).toEqual([':method', 'GET']);
   });
 
-  it('is cut where it is too long, and the table is right afterward', () => {
+  it('is cut if it is too long, and the table is right afterward', () => {
     const decoder = open({ maxListBytes: 300 });
     const fields: string[] = [];
     const block = Buffer.concat([literal(300), Buffer.from('400162 0163'.replace(' ', ''), 'hex')]);
@@ -181,7 +181,7 @@ describe('a block that came before', () => {
     expect(fields).toEqual([':method', 'GET', ':path', '/', 'a', 'b']);
   });
 
-  it('is read anew when the table has changed, and when it changes the table itself', () => {
+  it('is read again when the table has changed, and when it changes the table itself', () => {
     const decoder = open();
     expect(fieldsOf(decoder, '400161 0162')).toEqual(['a', 'b']);
     expect(fieldsOf(decoder, 'be')).toEqual(['a', 'b']);
@@ -193,7 +193,7 @@ describe('a block that came before', () => {
     expect(() => fieldsOf(decoder, 'be')).toThrow(HpackError);
   });
 
-  it('is refused when it lacks a table size update that was not due before', () => {
+  it('is rejected when it lacks a table size update that was not due before', () => {
     const decoder = open({ maxTableBytes: 0 });
     expect(fieldsOf(decoder, '82')).toEqual([':method', 'GET']);
     decoder.settingsAcknowledged();
@@ -202,7 +202,7 @@ describe('a block that came before', () => {
     );
   });
 
-  it('is not kept when it is long, or its fields are too many', () => {
+  it('is not stored when it is long, or its fields are too many', () => {
     const decoder = open({ maxListBytes: 3000 });
     const long = `${'82'.repeat(40)}0001617fff02${'62'.repeat(510)}`;
     expect(fieldsOf(decoder, long)).toHaveLength(82);

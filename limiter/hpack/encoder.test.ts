@@ -19,7 +19,7 @@ describe('the blocks of a gRPC response', () => {
     expect(encode(encoder, trailers).toString('hex')).toBe('be');
   });
 
-  it('leave the table alone where their values vary', () => {
+  it('leave the table alone if their values vary', () => {
     const encoder = new HpackEncoder({ maxTableBytes: 4096 });
     const failure = [...headers, 'grpc-status', '14', 'grpc-message', 'no store'];
     encode(encoder, failure);
@@ -36,7 +36,7 @@ it('marks credentials as never to be indexed', () => {
   expect(block.toString('hex')).toBe('1f280161');
 });
 
-it('codes a string by Huffman only where that does not make it longer', () => {
+it('codes a string by Huffman only if that does not make it longer', () => {
   const encoder = new HpackEncoder({ maxTableBytes: 4096 });
   expect(encode(encoder, ['grpc-message', 'eeee']).toString('hex').slice(-8)).toBe(
     '8329 4a5f'.replace(' ', '').slice(-8),
@@ -44,7 +44,7 @@ it('codes a string by Huffman only where that does not make it longer', () => {
   expect(encode(encoder, ['grpc-message', '\0\0']).toString('hex').slice(-6)).toBe('020000');
 });
 
-it('writes a question mark for what is no octet', () => {
+it('writes a question mark for a value that is no octet', () => {
   const block = encode(new HpackEncoder({ maxTableBytes: 4096 }), ['grpc-message', 'a\u{10a}é€']);
   const fields: string[] = [];
   new HpackDecoder({ maxTableBytes: 4096, maxListBytes: 1000 }).decode(block, 0, block.length, fields);
@@ -79,14 +79,14 @@ describe('a size update', () => {
     expect(next(encoder)).toBe('3f453fa90182');
   });
 
-  it('comes first of all where the table is smaller than the usual 4096 bytes', () => {
+  it('comes first if the table is smaller than the default 4096 bytes', () => {
     const encoder = new HpackEncoder({ maxTableBytes: 0 });
     expect([next(encoder), next(encoder)]).toEqual(['2082', '82']);
     encode(encoder, headers);
     expect(encoder.tableBytes).toBe(0);
   });
 
-  it('raises the table above 4096 bytes where both sides want it', () => {
+  it('raises the table above 4096 bytes if both sides want it', () => {
     const encoder = new HpackEncoder({ maxTableBytes: 8192 });
     expect(next(encoder)).toBe('82');
     encoder.setPeerTableBytes(65_536);

@@ -113,7 +113,7 @@ describe('pages', () => {
     expect(await get(port, '/stats')).toMatchObject({ status: 200, type: text, body: 'a.b: 1\na.c: 2\n' });
   });
 
-  it('show the rules as JSON where that is asked for', async () => {
+  it('show the rules as JSON if that is asked for', async () => {
     const { port } = await start({ rlconfigLines: () => ['a: b'], ruleFileLines: () => ['[', ']'] });
     const json = { status: 200, type: 'application/json', body: '[\n]\n' };
     expect(await get(port, '/rlconfig?format=json')).toMatchObject(json);
@@ -238,7 +238,7 @@ describe('/debug/pprof/', () => {
   });
 
   for (const seconds of ['0', '301', '-1', '1.5', 'x', '', '1e9', ' ']) {
-    it(`refuses a CPU profile of "${seconds}" seconds`, async () => {
+    it(`rejects a CPU profile of "${seconds}" seconds`, async () => {
       const { port } = await start();
       expect(await get(port, `/debug/pprof/profile?seconds=${encodeURIComponent(seconds)}`)).toMatchObject({
         status: 400,
@@ -300,7 +300,7 @@ describe('/debug/pprof/', () => {
     expect(Number((await running).durationNanos)).toBeLessThan(30e9);
   });
 
-  it('gives a heap profile at the first question, and refuses one over time', async () => {
+  it('gives a heap profile at the first question, and rejects one over time', async () => {
     const { port } = await start();
     const kept = Array.from({ length: 200_000 }, (_, i) => ({ name: `object ${i}` }));
     const profile = await pprofAt(port, '/debug/pprof/heap');

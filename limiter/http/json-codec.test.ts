@@ -133,12 +133,12 @@ describe('requestFromJson', () => {
     'deep nesting that never ends': '{"domain":'.repeat(50_000),
   };
   for (const [name, text] of Object.entries(refused)) {
-    it(`refuses ${name}`, () => {
+    it(`rejects ${name}`, () => {
       expect(requestFromJson(bytes(text), limits)).toEqual({ rejection: expect.stringMatching(/./) });
     });
   }
 
-  it('refuses bytes that are no UTF-8', () => {
+  it('rejects bytes that are no UTF-8', () => {
     const damaged = [0xff, 0xc0, 0x80].map((byte) =>
       Uint8Array.of(...bytes('{"domain":"'), byte, 0x22, 0x7d),
     );
@@ -182,7 +182,7 @@ describe('requestFromJson', () => {
     expect(leftOut(many)).toMatchObject({ leftOut: { descriptors: 44 } });
   });
 
-  it('refuses a list that comes twice, by which one could be taken for the other', () => {
+  it('rejects a list that comes twice, by which one could be taken for the other', () => {
     const crowded = `{"entries":[${'{},'.repeat(69)}{}]}`;
     const last = '[{"entries":[{"key":"k"}]}]';
     const rejection = expect.stringContaining('duplicate object key') as string;
@@ -265,7 +265,7 @@ describe('responseToJson', () => {
     );
   });
 
-  it('refuses a response without a decision', () => {
+  it('rejects a response without a decision', () => {
     expect(() => json({})).toThrow('the response has no decision: overall code 0');
     expect(() => json({ overallCode: 7 as UnknownEnum })).toThrow(
       'the response has no decision: overall code 7',

@@ -223,7 +223,7 @@ describe('/json', () => {
     }
   });
 
-  it('refuses an empty body', async () => {
+  it('rejects an empty body', async () => {
     const { port, asked } = await start();
     expect(await send(port, { method: 'GET' })).toMatchObject(badRequest);
     expect(asked).toEqual([]);
@@ -265,7 +265,7 @@ describe('/json', () => {
     'a response that cannot be decoded': (reply) => reply.send(Uint8Array.of(0x0a, 0xff)),
   };
   for (const [name, answer] of Object.entries(faultyAnswers)) {
-    it(`answers 500 for ${name}, without the reason, and goes on`, async () => {
+    it(`answers 500 for ${name}, without the reason, and continues`, async () => {
       const { port } = await start({ answer });
       for (let i = 0; i < 2; i++) {
         const got = await send(port, { body: JSON.stringify(ask) });
@@ -317,7 +317,7 @@ describe('requests beyond their bounds', () => {
     expect([answer.headers['weir-error'], tooLarge]).toEqual([reason, [reason]]);
   });
 
-  it.each(cases)('are answered with 400 for too many %s where that is set', async (_, body, reason) => {
+  it.each(cases)('are answered with 400 for too many %s if that is set', async (_, body, reason) => {
     const { port, tooLarge } = await start({ limits, tooLarge: { answer: 'error' } });
     const answer = await send(port, { body: JSON.stringify(body) });
     expect(answer).toMatchObject(badRequest);
@@ -339,7 +339,7 @@ describe('bodies over the limit', () => {
   const tooLong = { status: 429, headers: { 'retry-after': '1' } };
   const body = '{"overallCode":"OVER_LIMIT","responseHeadersToAdd":[{"key":"Retry-After","value":"1"}]}';
 
-  it('are refused by their announced length', async () => {
+  it('are rejected by their announced length', async () => {
     const { port, asked, tooLarge: reported } = await start({ maxBodyBytes: 1000 });
     const answer = await send(port, { body: ' '.repeat(1001) });
     expect(answer).toMatchObject({ ...tooLong, body });
@@ -347,7 +347,7 @@ describe('bodies over the limit', () => {
     expect([answer.headers['weir-error'], reported, asked]).toEqual([reason, [reason], []]);
   });
 
-  it('are 413 where requests beyond the bounds are errors', async () => {
+  it('are 413 if requests beyond the bounds are errors', async () => {
     const { port } = await start({ maxBodyBytes: 1000, tooLarge: { answer: 'error' } });
     const answer = await send(port, { body: ' '.repeat(1001) });
     expect(answer).toMatchObject({ status: 413, body: 'Request Entity Too Large\n' });
@@ -359,7 +359,7 @@ describe('bodies over the limit', () => {
     expect(await send(port, { body: JSON.stringify(ask).padEnd(1000) })).toMatchObject({ status: 200 });
   });
 
-  it('are refused in chunks, and the sender of many gets to read the answer', async () => {
+  it('are rejected in chunks, and the sender of many gets to read the answer', async () => {
     const { port } = await start({ maxBodyBytes: 1000 });
     const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 0x20), Buffer.from('\r\n')]);
     const answer = await raw(
@@ -380,7 +380,7 @@ describe('bodies over the limit', () => {
 });
 
 describe('bodies that are not complete', () => {
-  it('are refused when what they hold is needed, the longest first', async () => {
+  it('are rejected when what they hold is needed, the longest first', async () => {
     const connectionMemory = new ConnectionMemory({ maxBytes: 100_000, timers: systemTimers });
     const { port, asked } = await start({ connectionMemory });
     const begin = async (
@@ -427,7 +427,7 @@ describe('bodies that are not complete', () => {
     await eventually(() => expect(connectionMemory.bytes).toBe(0));
   });
 
-  it('are refused in more than 1,000 pieces and one for every 16 bytes, and end their connection', async () => {
+  it('are rejected in more than 1,000 pieces and one for every 16 bytes, and end their connection', async () => {
     const connectionMemory = new ConnectionMemory({ maxBytes: 10_000_000, timers: systemTimers });
     const { port, asked, refused } = await start({ connectionMemory });
     const begin = 'POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
@@ -459,7 +459,7 @@ describe('bodies that are not complete', () => {
   });
 });
 
-describe('callers that have to say who they are', () => {
+describe('callers that have to identify themselves', () => {
   const messages = ['who?', 'not you', 'too often'];
   const codes = [GrpcCode.UNAUTHENTICATED, GrpcCode.PERMISSION_DENIED, GrpcCode.RESOURCE_EXHAUSTED];
   const shown: string[] = [];
@@ -482,7 +482,7 @@ describe('callers that have to say who they are', () => {
     [403, 1, 'weir-error', 'not you'],
     [503, 2, 'retry-after', '1'],
   ])(
-    'get their %i before they send a body, on a connection that goes on',
+    'get their %i before they send a body, on a connection that continues',
     async (status, shows, name, value) => {
       const { port, asked } = await start({ gate });
       const socket = connect(port, '127.0.0.1');
@@ -503,7 +503,7 @@ describe('callers that have to say who they are', () => {
     },
   );
 
-  it('are refused with the end of the connection where the body is too long, or says not how long it is', async () => {
+  it('are rejected with the end of the connection if the body is too long, or its length is unknown', async () => {
     const { port } = await start({ gate, maxBodyBytes: 1000 });
     const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 0x20), Buffer.from('\r\n')]);
     const chunks = Array.from({ length: 200 }, () => chunk);
@@ -516,7 +516,7 @@ describe('callers that have to say who they are', () => {
     }
   });
 
-  it('are not believed who say it twice', async () => {
+  it('are not believed if they say it twice', async () => {
     const { port, asked } = await start({ gate });
     shown.length = 0;
     const twice = head('good', 'Authorization: good\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
@@ -566,7 +566,7 @@ describe('other paths', () => {
     expect(answer).toMatchObject({ status: 301, body: '', headers: { location: '/json?x=1' } });
   });
 
-  it('are refused when damaged', async () => {
+  it('are rejected when damaged', async () => {
     const { port } = await start();
     expect(await send(port, { path: '/%zz' })).toMatchObject(badRequest);
   });
@@ -574,7 +574,7 @@ describe('other paths', () => {
 
 describe('paths of /v1', () => {
   it.each(['/v1/%zz', '/v1//check', '/v1/./check?x=//', '/v1/../json', '/v1/forward-authx'])(
-    'are a problem where there are none such: %s',
+    'are a problem if there are none such: %s',
     async (path) => {
       const { port, faults } = await start();
       const { status, headers, body } = await send(port, { path, body: '{}' });

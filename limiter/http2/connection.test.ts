@@ -19,7 +19,7 @@ const answered = (id: number, body: string) => [
 ];
 
 describe('a connection', () => {
-  it('says nothing before the preface, then its SETTINGS first', () => {
+  it('sends nothing before the preface, then its SETTINGS first', () => {
     const peer = new Http2Peer();
     peer.send(clientPreface.subarray(0, 23));
     expect(peer.frames()).toEqual([]);

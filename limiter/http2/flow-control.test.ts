@@ -16,7 +16,7 @@ const head = (id: number) => `HEADERS ${id} :status 200 content-type application
 const tail = (id: number) => `HEADERS ${id} grpc-status 0 end`;
 
 describe('what is sent', () => {
-  it('keeps to the stream’s window and goes on when it opens', () => {
+  it('keeps to the stream’s window and continues when it opens', () => {
     const peer = Http2Peer.opened();
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 3]), peer.call(1, 'hello'));
     expect(peer.frames()).toEqual(['SETTINGS ACK', head(1), 'DATA 1 hel']);
@@ -43,7 +43,7 @@ describe('what is sent', () => {
     expect(peer.frames()).toEqual(['DATA 5 fgh', tail(5)]);
   });
 
-  it('goes on when the initial window grows, and remembers a negative window', () => {
+  it('continues when the initial window grows, and remembers a negative window', () => {
     const peer = Http2Peer.opened();
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 3]), peer.call(1, 'hello'));
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 1]));
@@ -120,7 +120,7 @@ describe('what is sent', () => {
     expect(peer.handler.seen).toEqual(['request 1 /a.B/C end']);
   });
 
-  it('shows a request that goes on after its response that nobody listens', () => {
+  it('shows a request that continues after its response that it is no longer read', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(peer.headers(1));

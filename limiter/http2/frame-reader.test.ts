@@ -70,7 +70,7 @@ describe('the frame reader', () => {
     }
   });
 
-  it('refuses a frame as soon as its header says that it is too large', () => {
+  it('rejects a frame as soon as its header says that it is too large', () => {
     const large = frame(0, 0, 1, Buffer.alloc(16_385)).subarray(0, 9);
     for (const cut of [0, 4, 8]) {
       const reader = new FrameReader(new Listener());

@@ -107,7 +107,7 @@ describe('floods of control frames', () => {
     expect(peer.violations).toEqual([]);
   });
 
-  it('are floods beside requests that are merely refused', () => {
+  it('are floods beside requests that are merely rejected', () => {
     const peer = silentPeer(limits);
     for (let id = 1; id < 40; id += 2) {
       peer.send(peer.headers(id, requestFields, END_STREAM), ping(), ping());
@@ -256,7 +256,7 @@ describe('header sections', () => {
 });
 
 describe('streams', () => {
-  it('above the announced number are refused, and served when others ended', () => {
+  it('above the announced number are rejected, and served when others ended', () => {
     const peer = silentPeer({ maxConcurrentStreams: 2 });
     for (const id of [1, 3, 5]) peer.send(peer.headers(id, requestFields, END_STREAM));
     expect(peer.frames()).toEqual(['RST_STREAM 5 REFUSED_STREAM']);
@@ -278,7 +278,7 @@ describe('streams', () => {
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'provoked_reset');
   });
 
-  it('above it are refused before SETTINGS are acknowledged only for so long', () => {
+  it('above it are rejected before SETTINGS are acknowledged only for so long', () => {
     const peer = new Http2Peer({ limits: { maxConcurrentStreams: 2 } });
     peer.send(clientPreface, settings(), peer.headers(1), peer.headers(3), peer.headers(5));
     peer.pass(10_000);
@@ -391,7 +391,7 @@ describe('a peer that does not read', () => {
     expect(peer.transport.calls).toEqual(['pause', 'destroy']);
   });
 
-  it('is refused new requests while its windows are closed, though it is read from', () => {
+  it('is rejected new requests while its windows are closed, though it is read from', () => {
     const peer = Http2Peer.opened({ limits });
     peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), peer.call(1, 'x'.repeat(1001)), peer.call(3));
     expect(peer.frames().at(-1)).toBe('RST_STREAM 3 REFUSED_STREAM');

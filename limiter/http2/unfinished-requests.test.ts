@@ -50,7 +50,7 @@ describe('requests that are not complete', () => {
     expect([peer.unfinishedRequests, peer.connection.openStreams]).toEqual([11, 0]);
   });
 
-  it('may take any time where they are a stream of messages', () => {
+  it('may take any time if they are a stream of messages', () => {
     const peer = silentPeer(limits);
     peer.send(peer.headers(1));
     (peer.handler.streams.get(1) as RequestStream).requestIsStream = true;
@@ -58,7 +58,7 @@ describe('requests that are not complete', () => {
     expect([peer.frames(), peer.unfinishedRequests, peer.connection.openStreams]).toEqual([[], 0, 1]);
   });
 
-  it('hold nothing for good where they are a stream of messages', () => {
+  it('hold nothing for good if they are a stream of messages', () => {
     const peer = silentPeer({ maxBufferedBytes: 100 });
     peer.send(peer.headers(1));
     (peer.handler.streams.get(1) as RequestStream).requestIsStream = true;
@@ -144,7 +144,7 @@ describe('what a connection holds', () => {
     expect(peer.bufferedBytes).toBe(0);
   });
 
-  it('is reported when it changed, and anew after it was to be less', () => {
+  it('is reported when it changed, and again after it should be less', () => {
     const peer = silentPeer({});
     peer.send(peer.headers(1), peer.headers(3));
     peer.bufferedBytes = -1;
@@ -177,7 +177,7 @@ describe('what a connection holds', () => {
     expect([peer.connection.shed(), peer.sheds, peer.violations]).toEqual([false, 2, []]);
   });
 
-  it('becomes less by the whole connection where a header section waits longest', () => {
+  it('becomes less by the whole connection if a header section waits longest', () => {
     const peer = silentPeer({});
     peer.send(frame(FrameType.HEADERS, 0, 1, peer.block(requestFields)));
     expect(peer.bufferedBytes).toBeGreaterThan(0);
@@ -186,7 +186,7 @@ describe('what a connection holds', () => {
     expect(peer.frames()).toEqual(['GOAWAY 0 ENHANCE_YOUR_CALM']);
   });
 
-  it('becomes less by the whole connection where answers are not read', () => {
+  it('becomes less by the whole connection if answers are not read', () => {
     const peer = Http2Peer.opened();
     peer.transport.full = true;
     for (let id = 1; id < 9; id += 2) peer.send(peer.call(id, 'x'.repeat(10_000)));

@@ -121,7 +121,7 @@ describe('Reserve', () => {
     ]);
   });
 
-  it('refuses hits of a descriptor that are negative, or beside a limit', () => {
+  it('rejects hits of a descriptor that are negative, or beside a limit', () => {
     const own = { ...descriptors[0]!, hitsAddend: 1n };
     const code = GrpcCode.INVALID_ARGUMENT;
     for (const ask of [reserve, commit]) {
@@ -141,7 +141,7 @@ describe('Reserve', () => {
     expect(budgets.asked).toMatchObject([{ ttlMs: 86_400_000 }, { ttlMs: 1_000 }]);
   });
 
-  it('refuses without an id', () => {
+  it('rejects without an id', () => {
     budgets.reserving = { allowed: false };
     expect(reserve({ domain, descriptors, amount: 1n })).toEqual({ code: over, reservationId: '' });
     budgets.reserving = { failure: 'full', message: 'too many' };
@@ -158,11 +158,11 @@ describe('Reserve', () => {
   it.each([
     [2n ** 53n, 'amount must be at most 9007199254740991'],
     [2n ** 64n - 1n, 'amount must be at most 9007199254740991'],
-  ])('refuses the amount %s', (amount, message) => {
+  ])('rejects the amount %s', (amount, message) => {
     expect(reserve({ domain, descriptors, amount })).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
   });
 
-  it.each([{ seconds: -1n }, { nanos: -1 }])('refuses a negative ttl', (ttl) => {
+  it.each([{ seconds: -1n }, { nanos: -1 }])('rejects a negative ttl', (ttl) => {
     const message = 'ttl must not be negative';
     expect(reserve({ domain, descriptors, ttl })).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
   });
@@ -227,7 +227,7 @@ describe('Reserve', () => {
     });
   });
 
-  it('refuses what is no message, and what is too large', () => {
+  it('rejects invalid messages, and those that are too large', () => {
     for (const bytes of [Uint8Array.of(0x18), Uint8Array.of(0x22, 9, 1), Uint8Array.of(0x12, 5, 10)])
       expect(call('Reserve', bytes).status?.code).toBe(GrpcCode.INTERNAL);
     const many = reserve({ domain, descriptors: Array(3).fill(descriptors[0]) });
@@ -262,7 +262,7 @@ describe('Commit', () => {
     expect(budgets.asked).toMatchObject([{ id: '', actual: 5, unknown: 'charge' }]);
   });
 
-  it('refuses ids and amounts that are none', () => {
+  it('rejects ids and amounts that are none', () => {
     const code = GrpcCode.INVALID_ARGUMENT;
     const message = 'reservation_id must be 1 to 255 visible ASCII characters, or empty';
     expect(commit({ domain, descriptors, reservationId: 'a b' })).toEqual({ code, message });
@@ -294,7 +294,7 @@ describe('CheckRateLimit', () => {
     expect(rls('CheckRateLimit', { domain, descriptors: [...descriptors, ...descriptors] })).toBe(code);
   });
 
-  it('lets a domain without rules pass, and fails where the store does', () => {
+  it('lets a domain without rules pass, and fails if the store does', () => {
     budgets.standing = { failure: 'no-domain', message: '' };
     expect(rls('CheckRateLimit', { domain, descriptors })).toBe(1);
     budgets.standing = { failure: 'unavailable', message: 'away' };
@@ -317,14 +317,14 @@ describe('Report', () => {
     ]);
   });
 
-  it('fails once where some could not be charged', () => {
+  it('fails once if some could not be charged', () => {
     budgets.settling = { failure: 'unavailable', message: 'away' };
     const own = { ...descriptors[0]!, hitsAddend: 3n };
     const answer = rls('Report', { domain, descriptors: [descriptors[0]!, own] });
     expect(answer).toEqual({ code: GrpcCode.UNAVAILABLE, message: 'away' });
   });
 
-  it('refuses hits that it cannot charge', () => {
+  it('rejects hits that it cannot charge', () => {
     const code = GrpcCode.INVALID_ARGUMENT;
     const negative = { ...descriptors[0]!, isNegativeHits: true };
     expect(rls('Report', { domain, descriptors: [negative] })).toMatchObject({ code });

@@ -289,7 +289,7 @@ describe('LeaseBook', () => {
     return book;
   };
 
-  it('gives back no more leases at a time than callers can wait for, and all of them at the end', () => {
+  it('returns no more leases at a time than callers can wait for, and all of them at the end', () => {
     const count = 20 * returnsPerSweep;
     const book = leased(count, 3600);
     let back = 0;

@@ -151,7 +151,7 @@ describe('keys of a domain', () => {
     expect(chars).toBeLessThan(3 * 64 * 500);
   });
 
-  it('are not those of a domain whose name goes on', () => {
+  it('are not those of a domain whose name continues', () => {
     expect(reported('shop_eu_ip_192.0.2.7_1699999980')).toBeUndefined();
     expect(reported('1{shop_eu;ip=192.0.2.7}60:1699999980', 'unambiguous')).toBeUndefined();
   });
@@ -162,7 +162,7 @@ describe('keys of a domain', () => {
     expect(reported('shop_remote_address_x')).toBeUndefined();
   });
 
-  it('have no rule where it counts in another form or window now', () => {
+  it('have no rule if it counts in another form or window now', () => {
     expect(reported('1{shop;remote_address=x}60:1699999980')?.found).toBeUndefined();
     expect(reported('1{shop;remote_address=x}60:1699999980', 'unambiguous')?.found?.path).toBe(
       'shop.remote_address',
@@ -174,7 +174,7 @@ describe('keys of a domain', () => {
     );
   });
 
-  it('hold months of the calendar where limits do', () => {
+  it('hold months of the calendar if limits do', () => {
     const table = tableOf(source('d', [rule({ key: 'k', rateLimit: limit({ unit: 'month' }) })]));
     const calendar = reader(table, 'd', 'compatible', true);
     expect(calendar.read(`p:d_k_v_${Date.UTC(2026, 10) / 1000}`)).toMatchObject({
@@ -190,7 +190,7 @@ describe('keys of a domain', () => {
 });
 
 describe('keys of any rules', () => {
-  it('are reported as they were counted: unambiguous ones always, compatible ones where it is certain', () => {
+  it('are reported as they were counted: unambiguous ones always, compatible ones if it is certain', () => {
     const figures = { unambiguous: 0, compatible: 0, certain: 0 };
     const domains = fc
       .tuple(overlappingRules, overlappingRules)

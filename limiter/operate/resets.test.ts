@@ -176,7 +176,7 @@ describe('CounterResets', () => {
     expect(world.orders.get('one')).toEqual([undefined]);
   });
 
-  it('passes over what is no message of ours', async () => {
+  it('skips foreign messages', async () => {
     const world = new World();
     world.add('one');
     for (const text of ['', '{', 'null', '[]', '{"is":"reset"}', '{"is":"confirmed","id":"none"}'])
@@ -220,7 +220,7 @@ describe('CounterResets', () => {
     ]);
   });
 
-  it('waits its second for anyone who is there where the records cannot be read', async () => {
+  it('waits its second for connected limiters if the records cannot be read', async () => {
     const world = new World();
     const records = () => Promise.reject(new Error('NOPERM'));
     const one = world.add('one', unlike(world.storeAdmin, { records }));
@@ -239,7 +239,7 @@ describe('CounterResets', () => {
 describe('Heartbeats', () => {
   const names = async (heartbeats: Heartbeats) => (await heartbeats.living()).map(({ name }) => name).sort();
 
-  it('know who was there in the last 15 seconds, and drop the records of others after a minute', async () => {
+  it('know which limiters were there in the last 15 seconds, and drop the records of others after a minute', async () => {
     const world = new World();
     const { heartbeats } = world.add('one');
     const two = world.add('two');

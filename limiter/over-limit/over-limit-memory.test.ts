@@ -24,7 +24,7 @@ const entries = (value: string) => [{ key: 'user', value }];
 const called = (id: string) => ({ fields: [':path', '/x', 'x-request-id', id] });
 const all = { limit: 1_000 };
 
-describe('the memory of refusals', () => {
+describe('the memory of requests over limit', () => {
   it('has one row for a counter and second, with a count and the last request', () => {
     const { memory, clock } = memoryOf(100);
     const hit = hitOf('shop_user_a_1');

@@ -72,7 +72,7 @@ describe('OverridesInForce', () => {
     expect(orders).toHaveLength(1);
   });
 
-  it('reports the threads at most ten times a second of what nobody waits for, and the first at once', async () => {
+  it('reports to the threads at most ten times a second what no caller waits for, and the first at once', async () => {
     const { inForce, orders, advance } = world();
     const many = Array.from({ length: 50 }, (_, n) =>
       override(`o${n}`, { match: [{ key: 'k', value: `v${n}` }] }),

@@ -85,7 +85,7 @@ describe('StoredOverrides', () => {
     expect(other.kept.all).toHaveLength(50);
   });
 
-  it('reads all where a message was missed, or says nothing of what was changed', async () => {
+  it('reads all if a message was missed, or does not say what was changed', async () => {
     const { one, other, store } = world();
     await turns();
     await one.kept.put(override('first'), 'absent');
@@ -108,7 +108,7 @@ describe('StoredOverrides', () => {
     expect(other.kept.all).toHaveLength(4);
   });
 
-  it('removes no record that somebody else put in place of the one that is meant', async () => {
+  it('removes no record that another writer put in place of the intended one', async () => {
     const { one, other, store } = world();
     await turns();
     await one.kept.put(override('a'), 'absent');

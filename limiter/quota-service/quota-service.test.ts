@@ -402,7 +402,7 @@ describe('buckets', () => {
     expect(answers).toEqual(['1 allow', '2 allow', '3 allow', '4 allow']);
   });
 
-  it('are abandoned when they are idle, and begin anew', async () => {
+  it('are abandoned when they are idle, and restart', async () => {
     const service = serve([perMinute('a')]);
     const client = new Client(service);
     for (const reports of [
@@ -503,7 +503,7 @@ describe('bounds', () => {
     expect(await new Client(service, caller).report({ 'a=3': [0, 1] })).toEqual([]);
   });
 
-  it('are for each address where callers have no names', async () => {
+  it('are for each address if callers have no names', async () => {
     const service = serve([perMinute('a')], { bounds: { ofCaller: 2 } });
     const clients = ['10.0.0.1', '10.0.0.2'].map((peer) => new Client(service, undefined, peer));
     for (const client of clients)
@@ -558,7 +558,7 @@ describe('bounds', () => {
     expect(service.streams).toBe(3);
   });
 
-  it('refuse streams beyond them, and those that say nothing', async () => {
+  it('reject streams beyond them, and those that say nothing', async () => {
     const service = serve([perMinute('a')]);
     const silent = new Client(service);
     const other = new Client(service);
@@ -573,7 +573,7 @@ describe('bounds', () => {
     expect(service.streams).toBe(0);
   });
 
-  it('end no stream while the limiter stands still or is behind, because messages may wait', async () => {
+  it('end no stream while the limiter is paused or behind, because messages may wait', async () => {
     const service = serve([perMinute('a')], { bounds: { ofStream: 1_000, ofCaller: 1_000, inAll: 1_000 } });
     const [client, other] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
     for (let times = 0; times < 100; times += 1) {

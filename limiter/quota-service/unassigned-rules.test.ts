@@ -37,7 +37,7 @@ it('names the first of the rules that cannot be assigned, once while they stay',
   expect(logged).toEqual([found, found]);
 });
 
-it('names all that do not let everything pass where the store shares nothing out', async () => {
+it('names all that do not let everything pass if the store shares nothing out', async () => {
   const { unassigned, logged } = warner('memcached has no shares');
   await unassigned.warn(tableOf(plain, shadow, tokens));
   expect(logged).toMatchObject([{ rules: 2, first: 'd.plain' }]);

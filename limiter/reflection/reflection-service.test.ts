@@ -148,7 +148,7 @@ describe('reflection', () => {
     },
   };
   for (const [name, { question, want }] of Object.entries(unknown)) {
-    it(`says NOT_FOUND for ${name} that is unknown, and goes on`, () => {
+    it(`says NOT_FOUND for ${name} that is unknown, and continues`, () => {
       const stream = new Conversation();
       const answer = stream.ask(question);
       expect(answer?.case === 'errorResponse' && [answer.value.errorCode, answer.value.errorMessage]).toEqual(

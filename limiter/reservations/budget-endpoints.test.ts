@@ -118,7 +118,7 @@ describe('/v1/reserve', () => {
     ]);
   });
 
-  it('leaves TTL and id to the service where nothing is said', async () => {
+  it('leaves TTL and id to the service if nothing is said', async () => {
     const budgets = new ScriptedBudgets();
     const { body } = await post(budgets, '/v1/reserve', { ...about, amount: 0 });
     expect([body.reservationId, budgets.asked[0]]).toMatchObject([
@@ -127,7 +127,7 @@ describe('/v1/reserve', () => {
     ]);
   });
 
-  it('is 429 with who refused, and what to wait for', async () => {
+  it('is 429 with the exceeded limit, and the time to wait', async () => {
     const budgets = new ScriptedBudgets();
     const headers = [{ key: 'Retry-After', value: '40' }];
     budgets.reserving = { allowed: false, scopes: [{ ...scope, rule: undefined, rejected: true }], headers };
@@ -149,7 +149,7 @@ describe('/v1/reserve', () => {
     ['a fraction', { amount: 1.5 }, 'amount', `${amounts} 1.5`],
     ['text', { amount: '600' }, 'amount', `${amounts} "600"`],
     ['left out', {}, 'amount', `is missing: expected a whole number from 0 to ${max}`],
-  ])('refuses an amount that is %s', async (_, more, path, detail) => {
+  ])('rejects an amount that is %s', async (_, more, path, detail) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, ...more });
     expect([status, body.errors]).toEqual([400, [{ path, detail }]]);
   });
@@ -193,12 +193,12 @@ describe('/v1/reserve', () => {
         },
       ],
     ],
-  ])('refuses the descriptors %j', async (descriptors, errors) => {
+  ])('rejects the descriptors %j', async (descriptors, errors) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { domain: 'llm', descriptors });
     expect([status, body.errors]).toEqual([400, errors]);
   });
 
-  it('refuses an amount that stands twice in one descriptor, and one in a release', async () => {
+  it('rejects an amount that appears twice in one descriptor, and one in a release', async () => {
     const text = '{"domain":"llm","descriptors":[{"entries":[{"team":"a"}],"amount":1,"amount":2}]}';
     const { body } = await post(new ScriptedBudgets(), '/v1/reserve', text);
     expect(body.detail).toContain('has a key twice');
@@ -211,13 +211,13 @@ describe('/v1/reserve', () => {
     expect([released.status, released.body.errors[0].path]).toEqual([400, 'descriptors[0]']);
   });
 
-  it.each([30, '30', '-1s', '0s', '', 'soon', '1e9h'])('refuses the ttl %j', async (ttl) => {
+  it.each([30, '30', '-1s', '0s', '', 'soon', '1e9h'])('rejects the ttl %j', async (ttl) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, amount: 1, ttl });
     const detail = `is a duration such as "30s", "5m" or "1h", not ${JSON.stringify(ttl)}`;
     expect([status, body.errors]).toEqual([400, [{ path: 'ttl', detail }]]);
   });
 
-  it.each(['', 'a b', 'é', 'x'.repeat(256)])('refuses the id %j', async (reservationId) => {
+  it.each(['', 'a b', 'é', 'x'.repeat(256)])('rejects the id %j', async (reservationId) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', {
       ...about,
       amount: 1,
@@ -227,7 +227,7 @@ describe('/v1/reserve', () => {
     expect(body.errors[0].detail).toContain('is 1 to 255 visible ASCII characters, not');
   });
 
-  it.each(['w0.a', 'w1.0123abcd.ff'])('refuses the id %j, which Weir may make', async (reservationId) => {
+  it.each(['w0.a', 'w1.0123abcd.ff'])('rejects the id %j, which Weir may make', async (reservationId) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', {
       ...about,
       amount: 1,
@@ -279,7 +279,7 @@ describe('/v1/commit and /v1/release', () => {
   const madeId = 'w1.0123abcd.ff';
   const question = { domain: 'llm', descriptors: [], isUnlimited: false };
 
-  it('settle by the id alone, with what the reservation was about', async () => {
+  it('commit by the ID alone, with the terms of the reservation', async () => {
     const budgets = new ScriptedBudgets();
     budgets.remembered = question;
     const committed = await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 0 });
@@ -293,7 +293,7 @@ describe('/v1/commit and /v1/release', () => {
     expect(budgets.asked).toEqual([0, undefined, 0].map((actual) => ({ ...settled, actual })));
   });
 
-  it('charge an unknown id where they say what for, and are 404 where they do not', async () => {
+  it('charge an unknown ID if its descriptors are given, and are 404 otherwise', async () => {
     const budgets = new ScriptedBudgets();
     budgets.settling = { outcome: 'unknown', charged: 5, amount: 0 };
     const { status, body } = await post(budgets, '/v1/commit', {
@@ -393,7 +393,7 @@ describe('/v1/budgets', () => {
     ['domain=llm', 'entry is missing: expected entry=key=value, once for each entry, in their order'],
     ['domain=llm&entry=team', 'entry must be key=value, not "team"'],
     ['domain=llm&entry=team=a&all=true', 'unknown parameter "all": expected domain, entry'],
-  ])('refuses ?%s', async (query, detail) => {
+  ])('rejects ?%s', async (query, detail) => {
     expect(await get(new ScriptedBudgets(), query)).toMatchObject({ status: 400, body: { detail } });
   });
 

@@ -112,7 +112,7 @@ const passing = (store: Store): Store => ({
 const withoutNotes = passing;
 
 describe('BudgetService', () => {
-  it('holds an amount, which hits see, and gives back what was not used', () => {
+  it('holds an amount, which hits see, and releases what was not used', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     const reserved = reserve(limiter);
     expect(reserved).toMatchObject({ allowed: true, id: madeId(1), amount: 600, isRepeated: false });
@@ -133,7 +133,7 @@ describe('BudgetService', () => {
     expect(figures(status(limiter, descriptor('team')))).toEqual(['0/0/1000']);
   });
 
-  it('names the scope that refused, and holds nothing of the others', () => {
+  it('names the scope that was exhausted, and holds nothing of the others', () => {
     const limiter = budgetLimiter({
       rules: [
         rule({ key: 'user', limits: [limit({ unit: 'day', requestsPerUnit: 500 })] }),
@@ -165,7 +165,7 @@ describe('BudgetService', () => {
     ];
     const descriptors = [descriptor('user'), descriptor('team')];
 
-    it('are all held, or none, and settled each by its own', () => {
+    it('are all held, or none, and each is committed by its own', () => {
       const limiter = budgetLimiter({ rules: tokensAndMoney });
       const asked = { descriptors, amount: undefined, amounts: [600, 5_000], id: 'mine' };
       expect(figures(reserve(limiter, asked).scopes)).toEqual(['600/600/400', '5000/5000/4000']);
@@ -179,7 +179,7 @@ describe('BudgetService', () => {
       expect(figures(status(limiter, ...descriptors))).toEqual(['100/0/900', '4500/0/4500']);
     });
 
-    it('go before the common one, add up on one counter, and are what was reserved where nothing is said', () => {
+    it('go before the common one, add up on one counter, and are what was reserved if nothing is said', () => {
       const limiter = budgetLimiter({ rules: tokensAndMoney });
       const twice = [...descriptors, descriptor('user')];
       reserve(limiter, { descriptors: twice, amount: 10, amounts: [undefined, 5_000, 20], id: 'mine' });
@@ -191,7 +191,7 @@ describe('BudgetService', () => {
       expect(figures(status(limiter, ...descriptors))).toEqual(['31/0/969', '5007/0/3993']);
     });
 
-    it('are needed where one amount meets rules of different hits_unit; nothing is charged then', () => {
+    it('are needed if one amount meets rules of different hits_unit; nothing is charged then', () => {
       const limiter = budgetLimiter({ rules: tokensAndMoney });
       const message = (amount: number) =>
         `the amount ${amount} cannot be charged to rules of different hits_unit: d.user counts tokens, d.team counts micro-dollars; give each descriptor its own amount`;
@@ -235,7 +235,7 @@ describe('BudgetService', () => {
     });
   });
 
-  it('counts as hits what is charged beyond what was held, and what was refused as over the limit', () => {
+  it('counts charges beyond the held amount as hits, and amounts that did not fit as over limit', () => {
     const calls: string[] = [];
     const limiter = budgetLimiter({
       rules: [teamRule()],
@@ -251,7 +251,7 @@ describe('BudgetService', () => {
     expect(calls).toEqual(['reserve reserved', 'settle settled', 'reserve refused']);
   });
 
-  it('reports marks that what is settled reaches, with a reservation and without', () => {
+  it('reports marks that a commit reaches, with a reservation and without', () => {
     const reported: string[] = [];
     const limiter = budgetLimiter({
       rules: [teamRule({ limits: [limit({ ...day, warnAt: [50, 80, 95] })] })],
@@ -280,7 +280,7 @@ describe('BudgetService', () => {
     expect(figures(status(limiter, descriptor('team')))).toEqual(['25/0/975']);
   });
 
-  it('says how long the oldest reservation has been, and gives back what has expired', () => {
+  it('says how long the oldest reservation has existed, and releases what has expired', () => {
     const expired: number[] = [];
     const limiter = budgetLimiter({
       rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: 1_000, warnAt: [50, 80] })] })],
@@ -331,7 +331,7 @@ describe('BudgetService', () => {
     expect(reserve(quotas, { descriptors }).allowed).toBe(false);
   });
 
-  it('passes where nothing is limited, and knows no domain without rules', async () => {
+  it('passes if nothing is limited, and knows no domain without rules', async () => {
     const limiter = budgetLimiter({
       rules: [teamRule(), rule({ key: 'free', limits: [limit({ unit: '', unlimited: true })] })],
     });
@@ -360,7 +360,7 @@ describe('BudgetService', () => {
     });
   });
 
-  describe('where nothing is limited', () => {
+  describe('if nothing is limited', () => {
     const asking = { descriptors: [descriptor('other')], id: 'mine', recalled: true } as const;
     const ask = (limiter: BudgetLimiter, more: Partial<Asking> = {}) =>
       new Promise<ReserveAnswer | BudgetFailure>((done) => {
@@ -405,7 +405,7 @@ describe('BudgetService', () => {
       expect(await ask(first)).toMatchObject({ failure: 'conflict' });
     });
 
-    it('charges nothing by the id alone, and once with descriptors, where rules came since', async () => {
+    it('charges nothing by the id alone, and once with descriptors, if rules came since', async () => {
       const limiter = budgetLimiter({ rules: [] });
       await ask(limiter, { descriptors: [descriptor('team')] });
       limiter.service.useRules(new RuleTable(compileRules([source('d', [teamRule()])])));
@@ -440,7 +440,7 @@ describe('BudgetService', () => {
       expect(notes[0]!.owner).toEqual({ domain: 'd', caller: undefined });
     });
 
-    it('keeps nothing of an id that Weir makes, nor of the amount 0, and settles it without its store', async () => {
+    it('stores nothing of an ID that Weir makes, nor of the amount 0, and commits it without its store', async () => {
       const limiter = budgetLimiter({ rules: [teamRule()], around: withoutNotes });
       const made = [
         await ask(limiter, { id: undefined }),
@@ -490,7 +490,7 @@ describe('BudgetService', () => {
     }
   });
 
-  it('says when the amount fits that was refused, where it ever does', () => {
+  it('says when the amount that did not fit will fit, if ever', () => {
     const algorithm = (of: Algorithm) => limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: of });
     const limiter = budgetLimiter({
       rules: [
@@ -561,7 +561,7 @@ describe('BudgetService', () => {
     expect(['OK', 'OK', 'OVER'].map(() => hit(limiter))).toEqual(['OK', 'OK', 'OVER']);
   });
 
-  it('is refused by a block without anything counted, and freed by an override', () => {
+  it('is over limit by a block without any count, and freed by an override', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     const override = (effect: Override['effect']): Override => ({
       ...{ id: 'o', source: 'api', name: 'o', domain: 'd', match: [{ key: 'team', value: 'a' }], limit: '' },
@@ -608,7 +608,7 @@ describe('BudgetService', () => {
     }
   });
 
-  it('is held for a minute where nobody says how long, or for BUDGET_MAX_TTL', () => {
+  it('is held for a minute if no duration is given, or for BUDGET_MAX_TTL', () => {
     for (const [maxTtlMs, heldMs] of [
       [3_600_000, 60_000],
       [10_000, 10_000],
@@ -619,7 +619,7 @@ describe('BudgetService', () => {
     }
   });
 
-  it('recalls what a reservation was about where that was wanted', async () => {
+  it('recalls the terms of a reservation if that is enabled', async () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     reserve(limiter, { id: 'known', recalled: true });
     reserve(limiter, { id: 'other', amount: 1 });
@@ -629,7 +629,7 @@ describe('BudgetService', () => {
     expect(await limiter.budgets.recall('other', 'd')).toBeUndefined();
   });
 
-  it('settles all descriptors although the rules have more or fewer limits than at the reserve', () => {
+  it('commits all descriptors although the rules have more or fewer limits than at the reservation', () => {
     const limited = [teamRule(), rule({ key: 'user', limits: [limit(day)] })];
     for (const [before, after] of [
       [limited, [teamRule()]],

@@ -37,7 +37,7 @@ const requests = subsets(keys).flatMap((asked) =>
 );
 
 describe('a reserve under blocks', () => {
-  it('holds the amounts that are not blocked, unless a block refuses the request', () => {
+  it('holds the amounts that are not blocked, unless the request is blocked', () => {
     for (const { asked, blocked, spare, shadowMode } of requests) {
       if (asked.length === 0) continue;
       const { service } = budgetLimiter({ rules, response: { shadowMode } });

@@ -98,7 +98,7 @@ describe('a request that only asks about hits', () => {
   });
 
   it.each([Algorithm.SLIDING_WINDOW, Algorithm.TOKEN_BUCKET])(
-    'waits only where no hit passes, whatever the date of the store (%s)',
+    'waits only if no hit passes, whatever the date of the store (%s)',
     (one) => {
       const { clock, count, foresee } = limiter([limit({ algorithm: one, requestsPerUnit: 5 })]);
       count(4);

@@ -84,7 +84,7 @@ describe('LimitWarnings', () => {
     ]);
   });
 
-  it('reports anew in the next window', async () => {
+  it('reports again in the next window', async () => {
     const warnings = limiter('a');
     warnings.note(planOf(), 'k:1', endSeconds, 60);
     clock.ms += 60_000;
@@ -107,7 +107,7 @@ describe('LimitWarnings', () => {
     expect(claims.claimed).toHaveLength(2);
   });
 
-  it('reports anew once the window has ended, whenever the first hit was', async () => {
+  it('reports again once the window has ended, whenever the first hit was', async () => {
     const warnings = limiter('a');
     for (const ms of [30_000, 29_999, 1]) {
       clock.ms += ms;
@@ -117,7 +117,7 @@ describe('LimitWarnings', () => {
     expect(claims.claimed).toHaveLength(2);
   });
 
-  it('reports by itself while the store is away, and where nothing is shared', async () => {
+  it('reports by itself while the store is away, and if nothing is shared', async () => {
     claims.down = true;
     for (const warnings of [limiter('a'), limiter('b'), limiter('c', undefined)]) {
       warnings.note(planOf(), 'k', endSeconds, 60);
@@ -226,7 +226,7 @@ describe('RateLimitService, of rules with warn_at', () => {
 
   const daily = { ...limit({ requestsPerUnit: 100, unit: 'day' }), name: 'daily', warnAt: [50, 80] };
 
-  it('warns from the mark on, also when refused, and no more after a refund', () => {
+  it('warns from the mark on, also over limit, and no more after a refund', () => {
     useLimits(daily);
     expect([ask(49), ask(1), ask(30), ask(20), ask(1), ask(1)]).toEqual([
       undefined,

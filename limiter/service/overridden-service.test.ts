@@ -199,7 +199,7 @@ describe('an override of the requests of a limit', () => {
     expect(ask()).toBe('over 2 0');
   });
 
-  it('brings a limit where no rule matches and it has a unit', () => {
+  it('brings a limit if no rule matches and it has a unit', () => {
     useRule(limit());
     const match = [{ key: 'other', value: 'v*' }];
     service.useOverrides([override(requests(1, 2), { match })]);
@@ -251,7 +251,7 @@ describe('an override of the requests of a limit', () => {
 });
 
 describe('other overrides', () => {
-  it('block without counting, in shadow mode as well and where no rule matches, and let hits be given back', () => {
+  it('block without counting, in shadow mode as well and if no rule matches, and let hits be returned', () => {
     service.useRules(
       new RuleTable(compileRules([source('d', [rule({ key: 'k', rateLimit: limit(), shadowMode: true })])])),
     );
@@ -283,7 +283,7 @@ describe('other overrides', () => {
     expect(answer!.statuses[0]!.durationUntilResetSeconds).toBe(30);
   });
 
-  it('let all pass, and the statistics of the rule go on', () => {
+  it('let all pass, and the statistics of the rule continue', () => {
     useRule(limit({ requestsPerUnit: 1 }));
     service.useOverrides([override({ kind: 'unlimited' })]);
     expect([ask(), ask({ hits: 7 })]).toEqual(['ok none 4294967295', 'ok none 4294967295']);
@@ -345,7 +345,7 @@ describe('a grant', () => {
     expect(ask()).toBe(`ok ${2 ** 40} ${2 ** 40 - 1}`);
   });
 
-  it('lasts the length of a window where windows slide, and in a bucket', () => {
+  it('lasts the length of a window if windows slide, and in a bucket', () => {
     for (const algorithm of [Algorithm.SLIDING_WINDOW, Algorithm.TOKEN_BUCKET]) {
       useRule(limit({ requestsPerUnit: 2, algorithm }));
       service.useOverrides([grant(3, { createdMs: clock.nowMs() })]);
@@ -358,7 +358,7 @@ describe('a grant', () => {
     }
   });
 
-  it('ends before its window where it says so', () => {
+  it('ends before its window if it says so', () => {
     useRule(limit({ requestsPerUnit: 2 }));
     service.useOverrides([grant(3, { endsMs: start + second })]);
     expect(ask()).toBe('ok 5 4');

@@ -255,7 +255,7 @@ function times<T>(count: number, action: () => T): T[] {
 }
 
 describe('RateLimitService', () => {
-  it('allows up to the limit and refuses beyond, until the window ends', () => {
+  it('allows up to the limit, and nothing beyond until the window ends', () => {
     const decider = service({ rules: { k: rule({ requestsPerUnit: 2, name: 'n' }) } });
     expect(answer(decider, request('k'))).toEqual({
       overallCode: Code.OK,
@@ -312,7 +312,7 @@ describe('RateLimitService', () => {
     });
   });
 
-  it('reports the hits that a limit refuses, and no others', () => {
+  it('reports the hits over a limit, and no others', () => {
     const refused: string[] = [];
     const { service: decider } = budgetLimiter({
       rules: [builtRule({ key: 'k', limits: [matchedLimit({ requestsPerUnit: 2 })] })],
@@ -858,7 +858,7 @@ describe('RateLimitService', () => {
         true,
         "the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not 0",
       ],
-    ])('refuses %s and counts nothing', (_, asked, loaded, message) => {
+    ])('rejects %s and counts nothing', (_, asked, loaded, message) => {
       const decider = service(loaded ? { rules: { k: rule() } } : {});
       const transient = message === 'no rate limit configuration loaded';
       expect(outcome(decider, asked)).toEqual(new ServiceError(message, { transient }));
@@ -889,7 +889,7 @@ describe('RateLimitService', () => {
       });
     });
 
-    it('hands on what nobody expected', () => {
+    it('passes on unexpected errors', () => {
       const decider = service({ rules: { k: rule() } });
       store.failing.set(`d_k_v_${minuteSuffix}`, new TypeError('a fault'));
       expect(outcome(decider, request('k'))).toEqual(new TypeError('a fault'));
@@ -974,7 +974,7 @@ describe('RateLimitService', () => {
       ]);
     });
 
-    it('hands on what nobody expected', () => {
+    it('passes on unexpected errors', () => {
       const decider = failing('allow', ['a']);
       store.failing.set(`d_b_v_${minuteSuffix}`, new TypeError('a fault'));
       expect(outcome(decider, request('a', 'b'))).toEqual(new TypeError('a fault'));
@@ -1010,7 +1010,7 @@ describe('RateLimitService', () => {
     const sliding = (fields = {}) =>
       rule({ algorithm: Algorithm.SLIDING_WINDOW, requestsPerUnit: 10, ...fields });
 
-    it('counts the former window by the share of it that is left, and no refused hits', () => {
+    it('counts the former window by the share of it that is left, and no hits over limit', () => {
       const decider = service({ rules: { k: sliding() } });
       expect(times(11, () => statuses(decider, request('k'))[0]).slice(-2)).toEqual(['OK 0', 'OVER 0']);
       clock.ms += 30_000 + 15_000;
@@ -1033,7 +1033,7 @@ describe('RateLimitService', () => {
       expect(statuses(decider, request('k'))).toEqual(['OK 0']);
     });
 
-    it('says what is left when more hits than that are refused', () => {
+    it('says what is left when more hits than that are over limit', () => {
       const decider = service({ rules: { k: sliding() }, localCache: true });
       expect(statuses(decider, request(descriptor('k', { hitsAddend: 7 })))).toEqual(['OK 3']);
       expect(statuses(decider, request(descriptor('k', { hitsAddend: 4 })))).toEqual(['OVER 3']);
@@ -1142,34 +1142,37 @@ describe('RateLimitService', () => {
     const status = (decider: RateLimitService, hits = 1) =>
       answer(decider, request(descriptor('k', { hitsAddend: hits }))).statuses[0]!;
 
-    it.each([false, true])('count in none what one of them refuses, stop when over %s', (stop) => {
-      const decider = service({
-        rules: { k: three() },
-        counting: { stopCacheKeyIncrementWhenOverLimit: stop },
-      });
-      expect(status(decider, 3)).toMatchObject({ limitRemaining: 0, currentLimit: { requestsPerUnit: 1 } });
-      times(9, () => status(decider));
-      expect(status(decider)).toMatchObject({ code: Code.OVER_LIMIT, durationUntilResetSeconds: 1 });
-      clock.ms += 3000;
-      // The minute has 2 left, though 13 were asked for.
-      expect(status(decider, 2)).toMatchObject({ code: Code.OK, limitRemaining: 0 });
-      clock.ms += 3000;
-      expect(status(decider)).toMatchObject({
-        code: Code.OVER_LIMIT,
-        currentLimit: { requestsPerUnit: 5 },
-        durationUntilResetSeconds: 24,
-      });
-      expect(stats.counted).toMatchObject({
-        'd.k.1s.over_limit': 10,
-        'd.k.1m.over_limit': 1,
-        'd.k.daily.total_hits': 16,
-      });
-      expect(stats.counted['d.k.daily.over_limit']).toBeUndefined();
-      // 3 and 2 passed.
-      expect(stats.counted['d.k.daily.within_limit']).toBe(5);
-    });
+    it.each([false, true])(
+      'count a request in no limit if it exceeds one of them, stop when over %s',
+      (stop) => {
+        const decider = service({
+          rules: { k: three() },
+          counting: { stopCacheKeyIncrementWhenOverLimit: stop },
+        });
+        expect(status(decider, 3)).toMatchObject({ limitRemaining: 0, currentLimit: { requestsPerUnit: 1 } });
+        times(9, () => status(decider));
+        expect(status(decider)).toMatchObject({ code: Code.OVER_LIMIT, durationUntilResetSeconds: 1 });
+        clock.ms += 3000;
+        // The minute has 2 left, though 13 were asked for.
+        expect(status(decider, 2)).toMatchObject({ code: Code.OK, limitRemaining: 0 });
+        clock.ms += 3000;
+        expect(status(decider)).toMatchObject({
+          code: Code.OVER_LIMIT,
+          currentLimit: { requestsPerUnit: 5 },
+          durationUntilResetSeconds: 24,
+        });
+        expect(stats.counted).toMatchObject({
+          'd.k.1s.over_limit': 10,
+          'd.k.1m.over_limit': 1,
+          'd.k.daily.total_hits': 16,
+        });
+        expect(stats.counted['d.k.daily.over_limit']).toBeUndefined();
+        // 3 and 2 passed.
+        expect(stats.counted['d.k.daily.within_limit']).toBe(5);
+      },
+    );
 
-    it('answer by the one that refuses longest, else by the one with the least left', () => {
+    it('answer by the exceeded limit with the longest wait, else by the limit with the least left', () => {
       clock.ms -= 3600_000;
       const decider = service({ rules: { k: three() } });
       expect(status(decider, 0)).toMatchObject({ limitRemaining: 3, currentLimit: { requestsPerUnit: 1 } });
@@ -1177,7 +1180,7 @@ describe('RateLimitService', () => {
       expect(status(decider, 101)).toMatchObject({ limitRemaining: 100, currentLimit: { name: 'daily' } });
     });
 
-    it('are refused by the local cache as soon as it knows one of them to be full', () => {
+    it('are over limit by the local cache as soon as it knows that one of them is full', () => {
       const decider = service({ rules: { k: three() }, localCache: true });
       times(2, () => status(decider, 3));
       expect(store.asked).toHaveLength(2);
@@ -1225,7 +1228,7 @@ describe('RateLimitService', () => {
       ]);
     });
 
-    it('get one answer where the store fails', () => {
+    it('get one answer if the store fails', () => {
       const decider = service({ rules: { k: three() }, counting: { storeFailureMode: 'deny' } });
       const error = new StoreError('gone', { transient: true });
       for (const suffix of ['1:bucket', `60:${minuteSuffix}`, `86400:${Date.UTC(2026, 2, 31) / 1000}`])
@@ -1238,7 +1241,7 @@ describe('RateLimitService', () => {
     });
   });
 
-  it('reports the true window in our own headers, and UNKNOWN where it is no unit', () => {
+  it('reports the true window in our own headers, and UNKNOWN if it is no unit', () => {
     const names = { limit: 'L', remaining: 'R', reset: 'T' };
     const decider = service({
       rules: { k: rule({ unitMultiplier: 5, requestsPerUnit: 100 }), hour: rule({ unitMultiplier: 60 }) },
@@ -1277,7 +1280,7 @@ describe('RateLimitService', () => {
       expect(seen).toEqual([[true, true]]);
     });
 
-    it('is refused when an op was left out: counted as asked for, and as nothing else', () => {
+    it('is over limit when an op was left out: counted as requested, and as nothing else', () => {
       const decider = service({ rules: { k: rule(), l: rule() }, counting: { storeFailureMode: 'allow' } });
       store.failing.set(`d_l_v_${minuteSuffix}`, callAbandoned);
       expect(decided(decider, { abandoned: true })).toEqual([callAbandoned]);

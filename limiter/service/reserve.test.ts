@@ -73,7 +73,7 @@ function left(limiter: BudgetLimiter, key = 'team'): string {
 }
 
 describe('a request with markers', () => {
-  it('reserves the estimate, or what it says, and settles what was used', () => {
+  it('reserves the estimate, or the amount of the request, and commits what was used', () => {
     const limiter = budgetLimiter({ rules: [reservable('team')] });
     expect(ask(limiter, [marked()])).toBe('OK: OK 600');
     expect(ask(limiter, [marked({ id: 's2', hits: 500 })])).toBe('OK: OK 100');
@@ -86,7 +86,7 @@ describe('a request with markers', () => {
     });
   });
 
-  it('adds reservations of one id, and settles the oldest of them each time', () => {
+  it('adds reservations of one ID, and commits the oldest of them each time', () => {
     const limiter = budgetLimiter({ rules: [reservable('team')] });
     ask(limiter, [marked({ hits: 100 })]);
     ask(limiter, [marked({ hits: 300 })]);
@@ -97,7 +97,7 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked({ settles: true, hits: 10 })])).toBe('OK: OK 970');
   });
 
-  it('charges the estimate where its settling does not say how much', () => {
+  it('charges the estimate if the commit has no amount', () => {
     const limiter = budgetLimiter({ rules: [reservable('team')] });
     ask(limiter, [marked()]);
     expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK 600');
@@ -134,7 +134,7 @@ describe('a request with markers', () => {
     expect(left(limiter)).toBe('OK: OK 600');
   });
 
-  it('reserves nothing where a plain limit refuses, and settles nevertheless', () => {
+  it('reserves nothing if a plain limit is exceeded, but commits', () => {
     const limiter = budgetLimiter({
       rules: [reservable('team'), rule({ key: 'ip', limits: [limit({ requestsPerUnit: 1 })] })],
     });
@@ -164,7 +164,7 @@ describe('a request with markers', () => {
     expect(ask(limiter, both('s3'))).toBe('OVER: OVER 300, OVER 0');
   });
 
-  it('lets nothing pass that is not held, where a quota has something left for another id alone', () => {
+  it('lets nothing pass that is not held, if a quota has something left for another id alone', () => {
     const limiter = budgetLimiter({ rules: [reservable('team'), reservable('quota', { quotaMode: true })] });
     const asked = (hits: number): Descriptor[] => [
       marked({ key: 'quota', id: 's1', hits: 900 }),
@@ -177,7 +177,7 @@ describe('a request with markers', () => {
     expect(left(limiter)).toBe('OK: OK 700');
   });
 
-  it('gives back what nobody settled, or charges it, as the rule says', () => {
+  it('releases what was not committed, or charges it, as the rule says', () => {
     const rules = [reservable('team'), reservable('held', { reserve: { ...terms, onExpiry: 'charge' } })];
     const limiter = budgetLimiter({ rules });
     limiter.clock.ms += 60_000;
@@ -190,7 +190,7 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked(late), marked({ ...late, key: 'held' })])).toBe('OK: OK 899, OK 899');
   });
 
-  it('matches markers as entries where no rule below is reserved against', () => {
+  it('matches marker entries as others if no rule below is reserved against', () => {
     const limiter = budgetLimiter({
       rules: [
         rule({ key: 'team', limits: [limit(day)] }),
@@ -247,7 +247,7 @@ describe('a request with markers', () => {
     expect(limiter.counted('rate_limit.d.team.daily.')['over_limit']).toBeUndefined();
   });
 
-  it('says when the amount fits that was refused, where it ever does', () => {
+  it('says when the amount that did not fit will fit, if ever', () => {
     const bucket = limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: Algorithm.TOKEN_BUCKET });
     const limiter = budgetLimiter({
       rules: [reservable('team', { limits: [bucket] })],
@@ -274,7 +274,7 @@ describe('a request with markers', () => {
     expect(ask(ofAll, [marked({ settles: true, hits: 100 })])).toBe('OK: OK 900');
   });
 
-  it('refuses what a counter has no room for, without a word of what is left', () => {
+  it('is over limit without room on a counter, and does not say what is left', () => {
     const limiter = budgetLimiter({ rules: [reservable('team')], maxReservations: 1 });
     ask(limiter, [marked({ hits: 1 })]);
     expect(ask(limiter, [marked({ id: 's2', hits: 1 })])).toBe('OVER: OVER 999');

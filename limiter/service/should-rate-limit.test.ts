@@ -178,7 +178,7 @@ describe('createShouldRateLimit', () => {
       expect([shadows, recorded.tooLarge]).toEqual([1, ['REQUEST_MAX_DESCRIPTORS']]);
     });
 
-    it('answers INVALID_ARGUMENT where that is set, with SHADOW_MODE as well', () => {
+    it('answers INVALID_ARGUMENT if that is set, with SHADOW_MODE as well', () => {
       expect(beyond({ answer: 'error', shadowMode: true })).toMatchObject({
         sent: [],
         failed: [{ code: GrpcCode.INVALID_ARGUMENT, message: 'why' }],
@@ -364,19 +364,19 @@ describe('a call with a caller and a span', () => {
       ['counted', 'too large: why', 'weir.overall_code=OVER_LIMIT', '2'],
       ['counted', 'weir.overall_code=OVER_LIMIT', 'whole 2 too large: why'],
     ],
-  ])('says why %s refuses it, as its API does', (_, error, short, whole) => {
+  ])('says why %s rejects it, as its API does', (_, error, short, whole) => {
     expect(traced(demanding, error).map(String)).toEqual([...asked, ...short]);
     expect(traced(demanding, error, { isWhole: true })).toEqual([...asked, ...whole]);
   });
 
-  it('fails by an error for a request beyond its bounds where that is set', () => {
+  it('fails by an error for a request beyond its bounds if that is set', () => {
     const error = new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2);
     const terms = { answer: 'error' } as const;
     expect(traced(demanding, error, terms)).toEqual([...asked, 'counted', 'too large: why', '3 why']);
     expect(traced(demanding, error, { ...terms, isWhole: true })).toEqual([...asked, 'counted', '3 why']);
   });
 
-  it('is refused before its caller is asked where its bytes are no request', () => {
+  it('is rejected before its caller is asked if its bytes are no request', () => {
     const text = '13 cannot decode the request: the message ends early, at byte 3';
     for (const isWhole of [false, true])
       expect(traced(Uint8Array.of(0x0a, 5, 97), 'none', { isWhole })).toEqual([text]);

@@ -78,7 +78,7 @@ describe('mogrifiers', () => {
     ]);
   });
 
-  it('are refused with a pattern that RE2 does not know', () => {
+  it('are rejected with a pattern that RE2 does not know', () => {
     const env = {
       USE_DOG_STATSD_MOGRIFIERS: 'A',
       DOG_STATSD_MOGRIFIER_A_PATTERN: 'a(',
@@ -92,7 +92,7 @@ describe('mogrifiers', () => {
     ]);
   });
 
-  it.each(['k', 'k:', ':v', 'k:v:w', 'a:b,', ','])('are refused with the tags %s', (tags) => {
+  it.each(['k', 'k:', ':v', 'k:v:w', 'a:b,', ','])('are rejected with the tags %s', (tags) => {
     const refused = messages({
       ...path,
       USE_DOG_STATSD_MOGRIFIERS: 'path',
@@ -103,7 +103,7 @@ describe('mogrifiers', () => {
     );
   });
 
-  it('are refused by the names of the variables as they are written', () => {
+  it('are rejected by the names of the variables as they are written', () => {
     const env = {
       USE_DOG_STATSD_MOGRIFIERS: 'a',
       TAGGEDSTATS_MOGRIFIER_A_PATTERN: '(',
@@ -121,7 +121,7 @@ describe('mogrifiers', () => {
     ]);
   });
 
-  it('are refused when two spellings of a variable differ', () => {
+  it('are rejected when two spellings of a variable differ', () => {
     expect(
       messages({ ...path, USE_DOG_STATSD_MOGRIFIERS: 'path', TAGGEDSTATS_MOGRIFIER_PATH_NAME: 'other' }),
     ).toEqual([
@@ -137,13 +137,13 @@ describe('mogrifiers', () => {
     );
   });
 
-  it('are not looked at where statistics go elsewhere', () => {
+  it('are not looked at if statistics go elsewhere', () => {
     const env = { USE_DOG_STATSD_MOGRIFIERS: 'a', DOG_STATSD_MOGRIFIER_A_PATTERN: '(' };
     const result = parseLimiterSettings(env);
     expect([result.errors, result.settings?.mogrifiers]).toEqual([undefined, []]);
   });
 
-  it('are refused where their patterns together cost too much for a name', () => {
+  it('are rejected if their patterns together cost too much for a name', () => {
     const pattern = '(.*,){8}a.{0,900}x';
     const list = Array.from({ length: 20 }, (_, i) => `m${i}`);
     const variables = list.flatMap((name) => [

@@ -59,7 +59,7 @@ describe('settings of the gRPC listener', () => {
     for (const name of theirs) expect(warnings({ [name]: '1' })).toEqual([]);
   });
 
-  it('refuse a path that is too long for a Unix socket, in bytes', () => {
+  it('reject a path that is too long for a Unix socket, in bytes', () => {
     const errors = (path: string) =>
       parseLimiterSettings({ GRPC_UDS: path }).errors?.map(({ message }) => message);
     expect(errors('/'.padEnd(107, 'a'))).toBeUndefined();

@@ -27,7 +27,7 @@ describe('headerPairs', () => {
     [':x', 'part 1 has a name with other characters than letters, digits and _.-'],
     ['a: x, b:y', 'part 2 has a name with other characters than letters, digits and _.-'],
     ['a:\u00e4', 'part 1 has a value with characters other than ASCII'],
-  ])('refuses "%s" without showing it', (text, problem) => {
+  ])('rejects "%s" without showing it', (text, problem) => {
     expect(schema.safeParse(text).error?.issues.map(({ message }) => message)).toEqual([
       `name:value,name2:value2; ${problem}`,
     ]);
@@ -57,7 +57,7 @@ describe('tagPairs', () => {
     ['a', 'part 1 has not exactly one colon'],
     ['a:1,b:http://x', 'part 2 has not exactly one colon'],
     ['a b:1', 'part 1 has a name with other characters than letters, digits and _./-'],
-  ])('refuses "%s"', (text, problem) => {
+  ])('rejects "%s"', (text, problem) => {
     expect(schema.safeParse(text).error?.issues.map(({ message }) => message)).toEqual([
       `name:value,name2:value2, with one colon in each; ${problem}`,
     ]);

@@ -153,7 +153,7 @@ describe('parseLimiterSettings', () => {
     ['NEAR_LIMIT_RATIO', '-0.1', 'NEAR_LIMIT_RATIO: "-0.1" is not accepted, expected a number from 0 to 1'],
   ];
   for (const [variable, value, message] of refused) {
-    it(`refuses ${variable}="${value}"`, () => {
+    it(`rejects ${variable}="${value}"`, () => {
       expect(parseLimiterSettings({ [variable]: value }).errors).toEqual([{ variable, message }]);
     });
   }
@@ -201,7 +201,7 @@ describe('parseLimiterSettings', () => {
       { GRPC_UDS_MODE: '0888' },
       ['GRPC_UDS_MODE: "0888" is not accepted, expected permissions in octal, 0 to 0777'],
     ],
-  ])('refuses %j', (env, messages) => {
+  ])('rejects %j', (env, messages) => {
     expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(messages);
   });
 
@@ -233,7 +233,7 @@ describe('parseLimiterSettings', () => {
       { REDIS_URL: 'redis://u:hunter2@h:1' },
       'Redis URL "redis://*****@h:1" needs the socket type tcp, not unix',
     ],
-  ])('refuses %j', (env, problem) => {
+  ])('rejects %j', (env, problem) => {
     expect(parseLimiterSettings({ ...env, PORT: 'x' }).errors?.map(({ message }) => message)).toContain(
       `REDIS_URL: ${problem}`,
     );
@@ -256,7 +256,7 @@ describe('parseLimiterSettings of an xDS server', () => {
     expect(parseLimiterSettings(env).settings?.xdsServerUrl).toBe(target);
   });
 
-  it.each([[''], ['xds:///cp'], ['cp:1 cp:2'], ['cp/x']])('refuses the address "%s"', (url) => {
+  it.each([[''], ['xds:///cp'], ['cp:1 cp:2'], ['cp/x']])('rejects the address "%s"', (url) => {
     const errors = parseLimiterSettings({ CONFIG_GRPC_XDS_SERVER_URL: url }).errors ?? [];
     expect(errors.map(({ variable }) => variable)).toEqual(['CONFIG_GRPC_XDS_SERVER_URL']);
   });
@@ -296,7 +296,7 @@ describe('parseLimiterSettings of an xDS server', () => {
   it.each([
     ['CERT', 'KEY'],
     ['KEY', 'CERT'],
-  ])('refuses a client’s %s without its %s, where TLS is on', (set, missing) => {
+  ])('rejects a client’s %s without its %s, if TLS is enabled', (set, missing) => {
     const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
     const env = { CONFIG_TYPE: 'grpc_xds_sotw', [variable]: '/file.pem' };
     expect(parseLimiterSettings(env).errors).toBeUndefined();
@@ -323,7 +323,7 @@ describe('parseLimiterSettings of an xDS server', () => {
     );
   });
 
-  it('leases a share of limits where LEASES is on', () => {
+  it('leases a share of limits if LEASES is on', () => {
     const lease = (env: Record<string, string>) => defaultLease(parseLimiterSettings(env).settings!);
     expect(lease({ LEASES: 'on' })).toBe(5_000);
     // YAML reads the word as a number like this.
@@ -335,7 +335,7 @@ describe('parseLimiterSettings of an xDS server', () => {
     ]);
   });
 
-  it('says nothing of NODE_NAME, which pods have beside POD_NAME', () => {
+  it('does not mention NODE_NAME, which pods have beside POD_NAME', () => {
     expect(parseLimiterSettings({ NODE_NAME: 'n', POD_NAME: 'p' }).warnings).toEqual([]);
   });
 });
@@ -380,7 +380,7 @@ describe('the table of settings', () => {
   });
 });
 
-describe('what is allowed and hardly meant', () => {
+describe('what is allowed and hardly intended', () => {
   it.each([
     [
       { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_RESET_HEADER: 'ratelimit-limit' },

@@ -88,7 +88,7 @@ describe('the settings of statistics', () => {
       'yes',
       '"yes" is not accepted, expected true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)',
     ],
-  ])('refuse %s=%s', (variable, value, problem) => {
+  ])('reject %s=%s', (variable, value, problem) => {
     expect(parseLimiterSettings({ [variable]: value }).errors).toEqual([
       { variable, message: `${variable}: ${problem}` },
     ]);

@@ -21,13 +21,13 @@ describe('LIMITER_WORKERS', () => {
     ]);
   });
 
-  it.each(['2', 'auto'])('is refused as %s where counters are in memory', (workers) => {
+  it.each(['2', 'auto'])('is rejected as %s if counters are in memory', (workers) => {
     expect(messages({ LIMITER_WORKERS: workers, BACKEND_TYPE: 'memory' })).toEqual([
       'LIMITER_WORKERS: BACKEND_TYPE=memory cannot be shared by several threads, because each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
     ]);
   });
 
-  it.each(['2', 'auto'])('is refused as %s where gRPC has a Unix socket', (workers) => {
+  it.each(['2', 'auto'])('is rejected as %s if gRPC has a Unix socket', (workers) => {
     expect(messages({ LIMITER_WORKERS: workers, GRPC_UDS: '/run/weir.sock' })).toEqual([
       'LIMITER_WORKERS: a Unix socket (GRPC_UDS) cannot be shared by several threads; set LIMITER_WORKERS=1',
     ]);

@@ -23,7 +23,7 @@ describe('ConnectionAge', () => {
     expect(age.due(1_601)).toBe('nothing');
   });
 
-  it('has no end where none is set', () => {
+  it('has no end if none is set', () => {
     const year = 365 * 24 * 3_600_000;
     expect(new ConnectionAge({ maxAgeMs: Infinity, graceMs: 1 }, 0, 0).due(year)).toBe('nothing');
     const patient = new ConnectionAge({ maxAgeMs: 1_000, graceMs: Infinity }, 0, 0);

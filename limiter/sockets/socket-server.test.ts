@@ -144,7 +144,7 @@ describe('Http2SocketServer', () => {
     expect(client.chunks).toHaveLength(1);
   });
 
-  it('hears of calls whose caller is gone, and goes on with the others', async () => {
+  it('hears of calls whose caller is gone, and continues with the others', async () => {
     const world = await start();
     const [first, second] = [await withRequests(world, 3), await withRequests(world, 1)];
     first.socket.resetAndDestroy();
@@ -229,7 +229,7 @@ describe('Http2SocketServer', () => {
     await eventually(() => expect(world.server.connections).toBe(0));
   });
 
-  it('ends with who does not read its answers', async () => {
+  it('ends with a client that does not read its answers', async () => {
     const world = await start();
     const client = await withRequests(world, 1);
     // With this credit, only the socket can delay the answer.
@@ -243,7 +243,7 @@ describe('Http2SocketServer', () => {
     await eventually(() => expect(world.server.connections).toBe(0));
   });
 
-  it('counts what waits for its turn among what is held, and ends who has nothing else to end', async () => {
+  it('counts what waits for its turn among what is held, and ends connections that have nothing else to end', async () => {
     let nowMs = 0;
     // Each reading of the clock is 5 ms later, so no other connection gets a turn.
     const clock = { nowMs: () => nowMs, monotonicMs: () => (nowMs += 5) };

@@ -104,7 +104,7 @@ describe('a connection with much to do', () => {
     expect([much.transport.unreadBytes, much.reportedUnread, little.reportedUnread]).toEqual([0, 0, 0]);
   });
 
-  it('is read as it comes when nobody waits and its share suffices', async () => {
+  it('is read as it arrives when no other connection waits and its share suffices', async () => {
     const thread = new Thread(0.5);
     const peer = new Peer(thread, 'a');
     await turnOfLoop();
@@ -129,7 +129,7 @@ describe('a connection with much to do', () => {
     expect(thread.pieces.findIndex(([who]) => who === 'one')).toBe(2);
   });
 
-  it('is shown that its peer ended when its turn comes, where very many end at once', async () => {
+  it('is shown that its peer ended when its turn comes, if very many end at once', async () => {
     const thread = new Thread(1);
     const peers = Array.from({ length: 12 }, (_, i) => new Peer(thread, `${i}`, '10.0.0.1'));
     await turnOfLoop();
@@ -257,7 +257,7 @@ describe('a socket that a server accepted', () => {
     expect(texts).toEqual(['abc']);
   });
 
-  it('is read as a stream where Node has no such parts', () => {
+  it('is read as a stream if Node has no such parts', () => {
     const thread = new Thread(1);
     const { socket } = new Peer(thread, 'a');
     expect(readsInPlace(socket as Socket, () => true)).toBe(false);
@@ -265,7 +265,7 @@ describe('a socket that a server accepted', () => {
   });
 
   it.each(Object.entries(places))(
-    'loses nothing that waits, no matter who is late: %s',
+    'loses nothing that waits, whichever side is late: %s',
     async (_name, place) => {
       const [client, socket] = await accepted(place);
       const thread = new Thread(2);

@@ -134,7 +134,7 @@ mappings:
     expect(new Mapper(readMapperText(text, 'f').mapping).map('a.b', 'counter')?.name).toBe('narrow');
   });
 
-  it('are expressions where the defaults say so', () => {
+  it('are expressions if the defaults say so', () => {
     const text = 'defaults: { match_type: regex }\nmappings: [{ match: "^a", name: found }]';
     expect(new Mapper(readMapperText(text, 'f').mapping).map('abc', 'counter')?.name).toBe('found');
   });
@@ -216,17 +216,17 @@ describe('a bad mapper file', () => {
         'm.yaml:2:10: invalid match "a.*b"; m.yaml:5:11: unknown key colour; m.yaml:6:9: name: "1 2" is not a name of a metric; m.yaml:7:10: invalid match "c.*d"; m.yaml:9:11: defaults: expected a map',
     },
   ]) {
-    it(`is refused: ${message}`, () => {
+    it(`is rejected: ${message}`, () => {
       expect(() => readMapperText(text, 'm.yaml')).toThrow(new MapperFileError([message]));
     });
   }
 
-  it('is refused when it cannot be read', () => {
+  it('is rejected when it cannot be read', () => {
     const path = join(folder, 'missing.yaml');
     expect(() => readMapperFile(path)).toThrow(`PROMETHEUS_MAPPER_YAML: ${path}: no such file or directory`);
   });
 
-  it('is refused when it is a folder', () => {
+  it('is rejected when it is a folder', () => {
     expect(() => readMapperFile(folder)).toThrow(
       `PROMETHEUS_MAPPER_YAML: ${folder}: is a folder, not a file`,
     );
@@ -292,7 +292,7 @@ describe('the mapper file in docs/prometheus.md', () => {
   });
 });
 
-it('refuses expressions that together cost too much for a name', () => {
+it('rejects expressions that together cost too much for a name', () => {
   const costly = `- { match: '(.*,){8}a.{0,900}x', match_type: regex, name: a }\n`;
   const read = (times: number) => () => readMapperText(`mappings:\n${costly.repeat(times)}`, 'mapper.yaml');
   expect(read(1)).not.toThrow();

@@ -174,7 +174,7 @@ describe('FoldedRun', () => {
     expect(ops[0]?.after).toBe(2);
   });
 
-  it('fails what a full store could not count, and refuses hits beyond the limit', () => {
+  it('fails what a full store could not count, and reports hits beyond the limit as over limit', () => {
     const given = [{ limit: 9 }, { negative: true, limit: 8 }, { limit: 8 }, { hits: 0, limit: 9 }];
     const ops = given.map((one) => counterOp({ key: 'k', ...one }));
     const run = new FoldedRun(ops[0]!);

@@ -56,7 +56,7 @@ describe('TopOffenders', () => {
     expect([top.domainCount, top.bytes]).toEqual([0, 0]);
   });
 
-  it('says nothing wrong about any stream, whenever periods change', () => {
+  it('reports nothing wrong about any stream, whenever periods change', () => {
     const step = fc.oneof(
       { weight: 9, arbitrary: hit },
       { weight: 1, arbitrary: fc.constant('rotate' as const) },

@@ -130,7 +130,7 @@ describe('/top', () => {
     expect((await page()).lines.at(-1)).toContain(String.raw`"user_\u001b[2J\n\"\u009b\u202e"`);
   });
 
-  it('says so when nobody of a domain was over limit', async () => {
+  it('says so when no request of a domain was over limit', async () => {
     over(0, 'api', 'user_a', 2);
     const problem =
       'no key is known to be over limit in the domain "none\\n" since 1970-01-01T00:00:00.000Z; /rlconfig has the domains with rules';

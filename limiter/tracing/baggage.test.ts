@@ -19,6 +19,6 @@ it.each([
   expect(baggageValues(header, new Set(['a', 'c']))).toEqual(want);
 });
 
-it('nothing is read where nobody asks', () => {
+it('nothing is read if it is not needed', () => {
   expect(baggageValues('a=1', new Set())).toEqual([]);
 });

@@ -48,7 +48,7 @@ describe('Sampling', () => {
     expect(decide(new Sampling(0, Math.random), 'b3', '1')).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  it('decides by the trace id, as Go does, where its caller leaves it to us', () => {
+  it('decides by the trace id, as Go does, if its caller leaves it to us', () => {
     const digits = fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 32, maxLength: 32 });
     fc.assert(
       fc.property(digits, fc.constantFrom(0.01, 0.25, 0.5, 0.9), (id, rate) => {

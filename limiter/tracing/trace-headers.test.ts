@@ -83,7 +83,7 @@ describe('B3', () => {
     expect([headers.parent(), headers.bareDecision]).toEqual([undefined, want]);
   });
 
-  it('counts before a traceparent where both are good, and yields to it where it is bad or names no trace', () => {
+  it('counts before a traceparent if both are good, and yields to it if it is bad or names no trace', () => {
     const traceparent = `00-${traceId}-${spanId}-01`;
     expect(headersOf({ b3: `${traceId}-${spanId}-0`, traceparent }).parent()).toEqual(parent(false));
     const parts = { 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': '0' };

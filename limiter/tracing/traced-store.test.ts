@@ -134,7 +134,7 @@ describe('TracedStore', () => {
     expect(book.spans.map(({ end }) => end)).toEqual(['failed: redis is away', 'ended']);
   });
 
-  it('makes none where no call is traced, and none before OpenTelemetry is loaded', () => {
+  it('makes none if no call is traced, and none before OpenTelemetry is loaded', () => {
     submit();
     loaded = false;
     submit('1');

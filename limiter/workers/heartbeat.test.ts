@@ -40,7 +40,7 @@ describe('watchHeartbeat', () => {
     expect([silences, timers.size]).toEqual([1, 0]);
   });
 
-  it('begins to count anew with each answer', async () => {
+  it('restarts the count with each answer', async () => {
     timers.advance(30_000);
     asked[0]?.();
     await Promise.resolve();

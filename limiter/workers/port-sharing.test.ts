@@ -32,7 +32,7 @@ describe('addressToShare', () => {
     }
   });
 
-  it.each([false, true])('refuses a port that another one has, who shares it: %s', async (reusePort) => {
+  it.each([false, true])('rejects a port that another program uses and shares: %s', async (reusePort) => {
     const port = await listener(reusePort);
     await expect(addressToShare({ host, port })).rejects.toThrow(
       `cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`,
@@ -45,7 +45,7 @@ describe('assertPortsCanBeShared', () => {
     await assertPortsCanBeShared(host);
   });
 
-  it.each(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL'])('refuses a system that answers %s', async (code) => {
+  it.each(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL'])('rejects a system that answers %s', async (code) => {
     await expect(assertPortsCanBeShared(host, refusing(code))).rejects.toThrow(
       new SharedPortsError(
         `LIMITER_WORKERS: threads cannot share a port on this system (${code}); set LIMITER_WORKERS=1 and run several limiters instead`,
@@ -53,7 +53,7 @@ describe('assertPortsCanBeShared', () => {
     );
   });
 
-  it('leaves an address that cannot be listened on to who listens on it', async () => {
+  it('leaves an address that is taken to the program that listens on it', async () => {
     await assertPortsCanBeShared(host, refusing('EADDRNOTAVAIL'));
   });
 });

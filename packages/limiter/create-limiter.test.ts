@@ -35,7 +35,7 @@ const of = (events: readonly LimiterEvent[], type: LimiterEvent['type']) =>
   events.filter((one) => one.type === type);
 
 describe('check', () => {
-  it('counts, and refuses with a value', async () => {
+  it('counts, and reports over limit with a value', async () => {
     const limiter = await open();
     const first = await limiter.check('shop', { account: 'ann' });
     expect(first).toMatchObject({
@@ -97,7 +97,7 @@ describe('check', () => {
     expect(of(limiter.events, 'no-domain')).toEqual([{ type: 'no-domain', domain: 'shpo' }]);
   });
 
-  it('counts what is no text by its JSON, and rejects what is no descriptor', async () => {
+  it('counts a value that is no text by its JSON, and rejects an invalid descriptor', async () => {
     const limiter = await open();
     for (const value of [null, 1n, true, ['a', 'b'], '\ud800']) {
       for (const _ of [1, 2]) await limiter.check('shop', { account: value });
@@ -130,7 +130,7 @@ describe('check', () => {
     );
   });
 
-  it('refuses what no limiter takes, as a client may send it', async () => {
+  it('rejects what no limiter accepts, in the form in which a client may send it', async () => {
     const limiter = await open();
     const account = 'x'.repeat(300 * 1024);
     expect(await limiter.check('shop', { account })).toMatchObject({ allowed: false, reason: 'too-large' });
@@ -152,8 +152,8 @@ describe('check', () => {
   });
 });
 
-describe('a refusal says how long to wait', () => {
-  it('only where that helps', async () => {
+describe('an answer over limit says how long to wait', () => {
+  it('only if that helps', async () => {
     const limiter = await open();
     for (const [descriptors, hits] of [
       [{ account: 'a' }, 10],
@@ -171,7 +171,7 @@ describe('a refusal says how long to wait', () => {
     expect([held.retryAfterMs, later.allowed, later.retryAfterMs! > 0]).toEqual([undefined, false, true]);
   });
 
-  it('the same to those who look and to those who count', async () => {
+  it('the same for reads and for hits', async () => {
     const rules: RuleFile = {
       domain: 'shop',
       descriptors: [
@@ -293,7 +293,7 @@ describe('reserve', () => {
     });
   });
 
-  it('holds nothing where nothing is limited', async () => {
+  it('holds nothing if nothing is limited', async () => {
     const limiter = await open();
     expect(await limiter.reserve('shop', { free: 'a' }, { amount: 8 })).toMatchObject({
       allowed: true,
@@ -314,7 +314,7 @@ describe('reserve', () => {
     expect(reasons).toEqual([undefined, 'shadow']);
   });
 
-  it('rejects what is no amount, time or id, and holds nothing', async () => {
+  it('rejects invalid amounts, times and IDs, and holds nothing', async () => {
     const limiter = await open();
     const wrong = [
       ...[{ amount: Number.NaN }, { amount: 1.5 }, { amount: 1, ttlMs: 1 }, { amount: 1, ttlMs: Number.NaN }],
@@ -333,7 +333,7 @@ describe('reserve', () => {
     expect(await held.commit(3)).toBe(3);
   });
 
-  it('settles by the rules of then, where they have changed', async () => {
+  it('commits by the rules of the reservation, if they have changed', async () => {
     const limiter = await open();
     const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
     await limiter.reload({ domain: 'other' });
@@ -459,7 +459,7 @@ describe('options', () => {
       await expect(open({ store: { redis: redis as unknown as string } })).rejects.toThrow(message);
   });
 
-  it('let nobody decide who listens', async () => {
+  it('have no effect on who listens', async () => {
     const fail = () => {
       throw new Error('listener');
     };

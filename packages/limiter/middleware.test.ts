@@ -138,7 +138,7 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
     expect(warnings()).toEqual(onError === 'throw' ? [] : reported);
   });
 
-  it('answers 503 where the store fails and nobody may pass', async () => {
+  it('answers 503 if the store fails and no request may pass', async () => {
     const store = { redis: '127.0.0.1:1', timeoutMs: 20 };
     const { ask } = await start({ limiter: { store, onError: 'deny' } });
     expect((await ask()).status).toBe(503);
@@ -269,7 +269,7 @@ describe('middleware of a framework without addresses of its own', () => {
     expect(warnings()).toEqual([]);
   });
 
-  it('warns once where there is none', async () => {
+  it('warns once if there is none', async () => {
     const { limiter, warnings } = await limiterOf({});
     const limit = expressLimit(limiter, 'shop');
     for (const allowed of [true, false])

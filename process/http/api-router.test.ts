@@ -106,7 +106,7 @@ const post = (body: string, headers: Record<string, string> = {}) => ({
 const bearer = (value: string) => ({ authorization: `Bearer ${value}` });
 const thing = '/v1/things?domain=shop';
 
-describe('who may', () => {
+describe('permitted callers', () => {
   const noChanges = 'set DEBUG_TOKEN_FILE or CALLERS_FILE';
   const table: [
     setup: string,
@@ -179,7 +179,7 @@ describe('who may', () => {
     );
   }
 
-  it('says what to set where nobody may change anything', async () => {
+  it('says what to set if no changes are allowed', async () => {
     const { ask, refused } = await start({ noChanges });
     expect((await ask('/v1/things', post('{}'))).json).toEqual({
       type: 'about:blank',
@@ -213,7 +213,7 @@ describe('who may', () => {
     expect(answer).toContain('401 Unauthorized');
   });
 
-  it('slows down anyone who guesses, and never who has the token', async () => {
+  it('slows down callers that guess, and never those with the token', async () => {
     const { ask, clock, refused } = await start({ token: () => token });
     const guess = async () => (await ask(thing, { headers: bearer('wrong') })).status;
     for (let i = 0; i < 5; i++) expect(await guess()).toBe(401);
@@ -290,7 +290,7 @@ describe('a page of another place', () => {
 });
 
 describe('a request', () => {
-  it('is answered with JSON that nobody keeps', async () => {
+  it('is answered with JSON that is not cached', async () => {
     const { ask } = await start();
     const answer = await ask(thing);
     expect(answer).toMatchObject({ status: 200, json: { domain: 'shop', by: 'anyone' } });
@@ -340,14 +340,14 @@ describe('a request', () => {
     ['a=b', { 'content-type': 'application/x-www-form-urlencoded' }, /must be application\/json/],
     ['x'.repeat(1_001), {}, 'the body is longer than 1000 bytes (MAX_BODY)'],
     ['x'.repeat(1_001), { 'transfer-encoding': 'chunked' }, 'the body is longer than 1000 bytes (MAX_BODY)'],
-  ])('with the body %.20s and the headers %o is refused', async (body, headers, detail) => {
+  ])('with the body %.20s and the headers %o is rejected', async (body, headers, detail) => {
     const { ask, faults } = await start();
     const { json } = await ask('/v1/things', post(body, headers));
     expect(json['detail']).toEqual(typeof detail === 'string' ? detail : expect.stringMatching(detail));
     expect(faults).toEqual([]);
   });
 
-  it('takes a body whose type names its characters, and refuses characters that are none', async () => {
+  it('accepts a body whose type names its encoding, and rejects bytes that are no characters', async () => {
     const { ask, port } = await start();
     const type = { 'content-type': 'Application/JSON; charset=utf-8' };
     expect((await ask('/v1/things', post('{"domain":"é"}', type))).json['got']).toEqual({ domain: 'é' });
@@ -363,7 +363,7 @@ describe('a request', () => {
     expect(answer).toContain('400 Bad Request');
   });
 
-  it('leaves its connection open for the next, refused or not', async () => {
+  it('leaves its connection open for the next, rejected or not', async () => {
     const { port } = await start();
     const socket = connect(port, '127.0.0.1');
     cleanups.push(() => socket.destroy());

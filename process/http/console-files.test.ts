@@ -65,7 +65,7 @@ describe('the files of the console', () => {
     expect((await httpAsk(port, '/console')).body).toBe(page);
   });
 
-  it('are asked for anew at each visit, and sent where they changed', async () => {
+  it('are requested again at each visit, and sent if they changed', async () => {
     const port = await start();
     const { headers } = await httpAsk(port, '/console/files/shell.js');
     const again = { headers: { 'if-none-match': String(headers['etag']) } };

@@ -26,7 +26,7 @@ describe('requestPath', () => {
   }
 
   for (const target of ['/%zz', '/%c3', '*', 'json', '']) {
-    it(`refuses ${JSON.stringify(target)}`, () => {
+    it(`rejects ${JSON.stringify(target)}`, () => {
       expect(requestPath(target)).toBeUndefined();
     });
   }

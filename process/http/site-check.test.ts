@@ -74,7 +74,7 @@ describe('a request', () => {
     ['that only asks for HTML', { ...plainLink, 'upgrade-insecure-requests': '0' }, everyKind],
     ['to a rebound name', { host: 'rebound.example', ...plainLink }, everyKind],
   ];
-  it.each(rows)('%s is refused where it should be', (_, headers, refused) => {
+  it.each(rows)('%s is rejected if it should be', (_, headers, refused) => {
     const request = requestWith({ host: '10.0.0.1:6070', ...headers });
     const kinds = everyKind.filter((page) => siteProblem(request, { page, own }) !== undefined);
     expect(kinds).toEqual(refused);

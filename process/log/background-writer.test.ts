@@ -71,7 +71,7 @@ describe('BackgroundWriter', () => {
     expect(taken.join('')).toBe('1\n22\n4\n6\n');
   });
 
-  it('writes nothing more once nobody reads', () => {
+  it('writes nothing more once there is no reader', () => {
     const { writer, taken, settle, pending } = setUp({ answers: ['EPIPE'] });
     writer.write('a\n');
     settle();

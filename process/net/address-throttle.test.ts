@@ -45,7 +45,7 @@ describe('AddressThrottle', () => {
     expect(throttle.size).toBe(1);
   });
 
-  it('starts anew an hour after the last wrong one', () => {
+  it('restarts an hour after the last wrong one', () => {
     const throttle = new AddressThrottle();
     for (let i = 0; i < 9; i++) throttle.wrong('a', 0);
     throttle.wrong('a', 3_599_999);
@@ -54,7 +54,7 @@ describe('AddressThrottle', () => {
     expect(throttle.waitMs('a', 7_200_000)).toBe(0);
   });
 
-  it('shares one entry among newcomers while it is full, and forgets nobody for them', () => {
+  it('shares one entry among new addresses while it is full, and forgets no other address for them', () => {
     const throttle = new AddressThrottle(3);
     for (let i = 0; i < 6; i++) throttle.wrong('attacker', 0);
     const waitMs = throttle.waitMs('attacker', 0);

@@ -71,7 +71,7 @@ describe('bindUnix', () => {
     expect(await answer(path)).toBe('here');
   });
 
-  it('leaves alone what is no socket', async () => {
+  it('leaves alone a file that is no socket', async () => {
     const path = join(temporaryFolder(), 'file');
     writeFileSync(path, 'mine');
     expect(await refusal(path)).toBe(
@@ -94,7 +94,7 @@ describe('bindUnix', () => {
     );
   });
 
-  it('takes a path of 107 bytes, and refuses a longer one', async () => {
+  it('takes a path of 107 bytes, and rejects a longer one', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'x'.repeat(106 - folder.length));
     await open(path);

@@ -34,7 +34,7 @@ describe('bind', () => {
     expect(['::', '0.0.0.0']).toContain((one.address() as { address: string }).address);
   });
 
-  it('refuses a port that is taken and names the address', async () => {
+  it('rejects a port that is taken and names the address', async () => {
     const { port } = await bind(server(), { host: '127.0.0.1', port: 0 });
     const error = await failure({ host: '127.0.0.1', port });
     expect(error.message).toBe(`cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`);
@@ -42,14 +42,14 @@ describe('bind', () => {
     expect(error.address).toBe(`127.0.0.1:${port}`);
   });
 
-  it('refuses a port out of range', async () => {
+  it('rejects a port out of range', async () => {
     const error = await failure({ host: '127.0.0.1', port: 70_000 });
     expect(error.message).toBe(
       'cannot listen on 127.0.0.1:70000: the port must be 0 to 65535 (ERR_SOCKET_BAD_PORT)',
     );
   });
 
-  it('refuses an address that is not of this machine', async () => {
+  it('rejects an address that is not of this machine', async () => {
     const error = await failure({ host: '192.0.2.1', port: 0 });
     expect(error.message).toBe('cannot listen on 192.0.2.1:0: address not available (EADDRNOTAVAIL)');
   });

@@ -65,7 +65,7 @@ describe('ConnectionMemory', () => {
     expect([ended, account.bytes]).toEqual([['other 4', 'small 1'], 81]);
   });
 
-  it('leaves alone who cannot help it, and asks the next one', () => {
+  it('leaves alone a connection that holds little, and asks the next one', () => {
     const ended: string[] = [];
     const account = new ConnectionMemory({ maxBytes: 100, timers });
     const stuck = new PlayedConnection(account, 'stuck', '192.0.2.1', ended);
@@ -140,7 +140,7 @@ describe('ConnectionMemory', () => {
     expect([ended, first!.bytes + second!.bytes]).toEqual([['greedy 1'], 102_400]);
   });
 
-  it('takes a cell anew that a thread left full', () => {
+  it('reuses a cell that a thread left full', () => {
     const cells = sharedCells(2);
     new ConnectionMemory({ maxBytes: 1_000_000, shared: { cells, own: 1 }, timers })
       .open('', { shed: () => false })
@@ -150,7 +150,7 @@ describe('ConnectionMemory', () => {
     expect(cells[1]).toBe(0);
   });
 
-  it('chooses as one does who looks at everything each time', () => {
+  it('chooses as if it read everything each time', () => {
     const step = fc.record({
       connection: fc.nat(11),
       kind: fc.nat(9),

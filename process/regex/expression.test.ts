@@ -19,18 +19,18 @@ function problemOf(text: string, budget: CostBudget = newCostBudget()): string {
 }
 
 describe('an expression', () => {
-  it('that is none is refused in the words of RE2', () => {
+  it('that is none is rejected in the words of RE2', () => {
     expect(problemOf('(')).toBe('error parsing regexp: missing closing ): `(`');
     expect(problemOf('(?=a)')).toContain('invalid or unsupported Perl syntax');
   });
 
-  it('of too many characters is refused', () => {
+  it('of too many characters is rejected', () => {
     expect(problemOf('a|'.repeat(maxLength))).toBe(
       'the expression has 8,192 characters, and at most 4,096 are allowed',
     );
   });
 
-  it('of too many states is refused before it is compiled, with the repetition and its position', () => {
+  it('of too many states is rejected before it is compiled, with the repetition and its position', () => {
     expect(problemOf('/é/(?:\\pL{1,40}x){30}')).toBe(
       'the expression needs 1,233 states, and at most 1,000 are allowed; {30} at character 18 accounts for 1,230 states',
     );
@@ -44,19 +44,19 @@ describe('an expression', () => {
   it.each([
     [`${'(?:(?:|\\b)*){1000}'.repeat(100)}a`, '600,001'],
     ['((\\b){1000}a)'.repeat(30), '90,060'],
-  ])('of very many parts that read no character is refused before it is compiled', (text, parts) => {
+  ])('of very many parts that read no character is rejected before it is compiled', (text, parts) => {
     expect(problemOf(text)).toBe(
       `the expression has ${parts} parts with its repetitions written out, and at most 10,000 are allowed`,
     );
   });
 
-  it('that costs too much on the largest request is refused', () => {
+  it('that costs too much on the largest request is rejected', () => {
     expect(problemOf('(a.{0,9}b.{0,9}){25}x')).toMatch(
       /^the expression costs [\d,]+ for each byte of a text, and at most 122 are allowed together; \{25} at character 17 /,
     );
   });
 
-  it('is refused where those before it leave too little', () => {
+  it('is rejected if those before it leave too little', () => {
     const budget = newCostBudget();
     const expression = '.*/.{1,64}/.{1,64}/export';
     const { stepCost } = automatonOf(expression);
@@ -82,7 +82,7 @@ describe('an expression', () => {
     }
   });
 
-  it('may cost less where texts are longer', () => {
+  it('may cost less if texts are longer', () => {
     expect(newCostBudget(65_536).max).toBe(61);
   });
 });

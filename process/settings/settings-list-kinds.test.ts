@@ -20,7 +20,7 @@ describe('list', () => {
     ['1,', 'item 2 is not'],
     ['1,2,10', 'item 3 is not'],
     ['1,2,3,4', 'these are 4'],
-  ])('refuses "%s"', (value, remark) => {
+  ])('rejects "%s"', (value, remark) => {
     expect(numbers.schema.safeParse(value).error?.issues).toMatchObject([
       {
         code: 'custom',
@@ -29,7 +29,7 @@ describe('list', () => {
     ]);
   });
 
-  it('refuses an empty item of any text', () => {
+  it('rejects an empty item of any text', () => {
     expect(list(text(), { max: 3 }).schema.safeParse('a,,b').success).toBe(false);
   });
 
@@ -56,7 +56,7 @@ describe('pairs', () => {
     expect(kind.schema.parse('a=1,a=1')).toEqual(new Map([['a', ['1']]]));
   });
 
-  it('refuses an item without =', () => {
+  it('rejects an item without =', () => {
     expect(kind.schema.safeParse('a=1,b').error?.issues[0]?.message).toBe(
       'up to 3 items between commas, each name=value, where the name is text, and the value is text; item 2 is not',
     );

@@ -178,7 +178,7 @@ describe('readSettings', () => {
     expect(read({ KVS_PORT: '7', REDIS_PORT: '7' }).listenPort).toBe(7);
   });
 
-  it('refuses an alias and its canonical name with different values', () => {
+  it('rejects an alias and its canonical name with different values', () => {
     expect(messages({ KVS_PORT: '7', REDIS_PORT: '8' })).toEqual([
       'REDIS_PORT="8" and KVS_PORT="7" name the same setting with different values: keep one of them',
     ]);

@@ -45,7 +45,7 @@ describe('unknownVariables', () => {
     ]);
   });
 
-  it.each(['', 'false', '0'])('says nothing of one that is off ("%s")', (value) => {
+  it.each(['', 'false', '0'])('does not mention one that is off ("%s")', (value) => {
     expect(unknownVariables(known, { REDIS_TLS: value })).toEqual([]);
   });
 

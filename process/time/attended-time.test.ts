@@ -31,7 +31,7 @@ async function socketPair(): Promise<{ ours: Socket; theirs: Socket }> {
 }
 
 describe('attended time', () => {
-  it('goes on while the thread turns, and leaves out what it stood still', async () => {
+  it('continues while the thread turns, and leaves out what it stood still', async () => {
     const startedMs = performance.now();
     const startMs = unblockedMs();
     await sleep(120);

@@ -81,7 +81,7 @@ describe('requests as they come', () => {
     expect(loop.nowMs - fromMs).toBeLessThan(8);
   });
 
-  it('have their share anyone who waits, and those that wait have theirs', () => {
+  it('share time fairly between new connections and those that wait', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'a', 1), 'much');
     expect(loop.turns.isSpent()).toBe(false);
@@ -120,7 +120,7 @@ describe('those that wait', () => {
     expect(many.taken.filter(({ turn }) => turn === 2)).toHaveLength(64);
   });
 
-  it('go first where they ask little, but for one of the others in each turn of the loop', () => {
+  it('go first if they ask little, except for one of the others in each turn of the loop', () => {
     const loop = new Loop();
     for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('a', 'much', 1), 'much');
     for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('a', 'little', 0.1), 'little');
@@ -152,7 +152,7 @@ describe('those that wait', () => {
     expect(loop.taken.map(({ who }) => who)).toEqual(['first', 'second']);
   });
 
-  it('who left has no turn', () => {
+  it('an address that left has no turn', () => {
     const loop = new Loop();
     const gone = loop.taker('a', 'gone', 0);
     loop.turns.wait(gone, 'much');
@@ -162,7 +162,7 @@ describe('those that wait', () => {
     expect(loop.taken.map(({ who }) => who)).toEqual(['there']);
   });
 
-  it('have each of their turns once, and nobody waits for more than one of each other address', () => {
+  it('have each of their turns once, and no address waits for more than one of each other address', () => {
     const asks = fc.array(fc.record({ group: fc.nat(4), times: fc.integer({ min: 1, max: 5 }) }), {
       maxLength: 30,
     });
@@ -197,7 +197,7 @@ describe('those that wait to be read', () => {
     expect(reads(loop, 3)).toEqual(['a8', 'a9']);
   });
 
-  it('are one in a turn where that is expensive, after others but for each fourth', () => {
+  it('are one in a turn if that is expensive, after others except for each fourth', () => {
     const loop = new Loop();
     loop.turns.markExpensive('expensive');
     for (let i = 0; i < 3; i++) loop.turns.wait(loop.taker('expensive', `expensive${i}`, 0), 'read');
@@ -222,7 +222,7 @@ describe('those that wait to be read', () => {
     expect(['0', '1', '1000'].map((group) => loop.turns.mayBeRead(group))).toEqual([true, false, false]);
   });
 
-  it('wait longer where that is expensive and connections come, for eight turns', () => {
+  it('wait longer if that is expensive and connections come, for eight turns', () => {
     const loop = new Loop();
     loop.turns.markExpensive('expensive');
     loop.turns.wait(loop.taker('expensive', 'expensive', 0), 'read');
@@ -237,7 +237,7 @@ describe('those that wait to be read', () => {
     ]);
   });
 
-  it('wait for a fifth of a second at most where that is expensive, no matter who comes', () => {
+  it('wait for a fifth of a second at most if that is expensive, whichever connection comes', () => {
     const costs = fc.record({
       acceptMs: fc.double({ min: 0.02, max: 0.2, noNaN: true }),
       workMs: fc.double({ min: 0.05, max: 4, noNaN: true }),
@@ -299,12 +299,12 @@ describe('connections that come', () => {
     expect(done.length).toBeGreaterThan(2);
   });
 
-  it('hold up nobody in a turn without one', () => {
+  it('delay no connection in a turn without one', () => {
     const counts = served(50, 60, (turn) => turn < 3);
     expect(counts.slice(4).every((count) => count > 0)).toBe(true);
   });
 
-  it('take little of what others have where they are few', () => {
+  it('take little of what others have if they are few', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'busy', 1, 1_000_000), 'much');
     // Connections arrive at 600 a second.

@@ -73,7 +73,7 @@ describe('shutdownOnSignal', () => {
     expect(run.events.at(-1)).toBe('exit 0');
   });
 
-  it('goes on after a step that takes too long, and ignores its late failure', async () => {
+  it('continues after a step that takes too long, and ignores its late failure', async () => {
     let fail: (error: Error) => void = () => {};
     const stuck: ShutdownStep = {
       name: 'redis',
@@ -96,7 +96,7 @@ describe('shutdownOnSignal', () => {
     ]);
   });
 
-  it('goes on after a step that fails, at once or later', async () => {
+  it('continues after a step that fails, at once or later', async () => {
     const run = start({
       steps: [
         { name: 'a', timeoutMs: 1, run: () => Promise.reject(new Error('no')) },

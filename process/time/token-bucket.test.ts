@@ -32,7 +32,7 @@ describe('TokenBucket', () => {
     expect([1, 2, 3, 12].map((times) => bucket.waitMs(0, times))).toEqual([0, 0, 100, 1_000]);
   });
 
-  it('takes back what was not needed, up to its burst', () => {
+  it('accepts the return of what was not needed, up to its burst', () => {
     const bucket = new PacingTokenBucket({ burst: 1, perSecond: 10 });
     bucket.take(0);
     bucket.putBack();

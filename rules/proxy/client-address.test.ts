@@ -95,7 +95,7 @@ describe('maskedText', () => {
     expect(maskedText(v6, 24, 0)).toBe('::/0');
   });
 
-  it('is the same for two addresses exactly where their leading bits are', () => {
+  it('is the same for two addresses exactly if their leading bits are', () => {
     const bitsOf = (address: Uint8Array) =>
       [...address].map((byte) => byte.toString(2).padStart(8, '0')).join('');
     const bytes = fc.uint8Array({ minLength: 16, maxLength: 16 });
@@ -135,7 +135,7 @@ describe('forwardedAddress', () => {
     ]);
   });
 
-  it('finds nothing where there is nothing, or no address', () => {
+  it('finds nothing if there is nothing, or no address', () => {
     expect(chosen([])).toBeUndefined();
     expect(chosen([''])).toBeUndefined();
     expect(chosen(['203.0.113.7,'])).toBeUndefined();

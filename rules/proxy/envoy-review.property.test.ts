@@ -58,7 +58,7 @@ describe('rules and the Envoy that is written for them', () => {
     );
   });
 
-  it('do not where a descriptor is left out', () => {
+  it('do not if a descriptor is left out', () => {
     const keys = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,3}$/), { minLength: 2, maxLength: 5 });
     fc.assert(
       fc.property(keys, fc.nat(), (names, pick) => {
@@ -70,7 +70,7 @@ describe('rules and the Envoy that is written for them', () => {
     );
   });
 
-  it('reports a descriptor that limits nothing exactly where the matcher finds no limit for it', () => {
+  it('reports a descriptor that limits nothing exactly if the matcher finds no limit for it', () => {
     const asked = overlappingRules.chain((rules) => fc.tuple(fc.constant(rules), entriesFor(rules)));
     fc.assert(
       fc.property(asked, ([rules, entries]) => {

@@ -270,7 +270,7 @@ describe('reviewEnvoy', () => {
     );
   });
 
-  it('finds a domain without rules, and rules that nobody asks for', () => {
+  it('finds a domain without rules, and rules that no proxy asks for', () => {
     expect(reported(manager(forwarded(good)).replace('domain: shop', 'domain: shpo'))).toEqual([
       'error domain-without-rules envoy.yaml:5: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
       'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
@@ -360,7 +360,7 @@ descriptors:
         '',
         'is released',
       ],
-    ])('finds that nothing settles with %s', (_, envoy, more, end) => {
+    ])('finds that nothing commits with %s', (_, envoy, more, end) => {
       expect(reported(envoy, reserving(more))).toEqual([
         expect.stringMatching(
           `^warning never-settled envoy.yaml:\\d+: this reserves, but no request commits: the whole amount ${end} after the ttl of team( \\(and in 1 more place\\))?$`,

@@ -51,14 +51,14 @@ describe('the original request', () => {
     });
   }
 
-  it('is reported by X-Forwarded-* where the profile says nothing', () => {
+  it('is reported by X-Forwarded-* if the profile does not specify it', () => {
     expect(make([path], all).texts).toEqual(['path=/forwarded?a=1']);
     expect(make([{ request_headers: { header_name: 'Host', descriptor_key: 'h' } }], all).texts).toEqual([
       'h=forwarded.example',
     ]);
   });
 
-  it('is not guessed where the proxy does not report', () => {
+  it('is not guessed if the proxy does not report', () => {
     expect(make([path], [['X-Original-URI', '/cheap']])).toEqual({ texts: [], missing: ['X-Forwarded-Uri'] });
     expect(make([method, path], [['X-Forwarded-Method', '']])).toEqual({
       texts: [],
@@ -88,7 +88,7 @@ describe('actions', () => {
   const plan = { request_headers: { header_name: 'X-Plan', descriptor_key: 'plan' } };
   const planIfAny = { request_headers: { ...plan.request_headers, skip_if_absent: true } };
 
-  it('makes no descriptor where a header is missing, or one without it where that may be', () => {
+  it('makes no descriptor if a header is missing, or one without it if that may be', () => {
     const fixed = { generic_key: { descriptor_value: 'all' } };
     expect(make([fixed, plan], []).texts).toEqual([]);
     expect(make([fixed, planIfAny], []).texts).toEqual(['generic_key=all']);

@@ -45,7 +45,7 @@ describe('neededRateLimits', () => {
     });
   });
 
-  it('has none for rules without a limit, but for those that replace one', () => {
+  it('has none for rules without a limit, except for those that replace one', () => {
     const free = limit({ unit: '', requestsPerUnit: 0, unlimited: true });
     expect(actionsFor([rule({ key: 'a' }), rule({ key: 'b', rateLimit: free })])).toEqual([]);
     const replacing = rule({ key: 'b', rateLimit: { ...free, replaces: ['per_tenant'] } });
@@ -105,7 +105,7 @@ describe('neededRateLimits', () => {
     expect(needed?.rules).toEqual(['Tenant ID']);
   });
 
-  it('refuses another name for what Envoy names', () => {
+  it('rejects another name for what Envoy names', () => {
     expect(sourceProblem('client', { type: 'remote_address' })).toBe(
       'Envoy calls this entry remote_address: give the rules that key',
     );

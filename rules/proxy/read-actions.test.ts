@@ -129,7 +129,7 @@ describe('readRateLimits', () => {
     });
   }
 
-  it('reads what stands beside the actions', () => {
+  it('reads the fields beside the actions', () => {
     const actions = [{ remote_address: {} }];
     const plain = { stage: 0, disableKey: '', hasOwnLimit: false, hasOwnHits: false, onStreamDone: false };
     const all = {
@@ -239,12 +239,12 @@ describe('readRateLimits', () => {
     ],
   ];
   for (const [given, problems] of mistakes) {
-    it(`refuses ${JSON.stringify(given)}`, () => {
+    it(`rejects ${JSON.stringify(given)}`, () => {
       expect(read(given).problems).toEqual(problems);
     });
   }
 
-  it('refuses tests that are none, two at once, or empty', () => {
+  it('rejects invalid tests, two at once, and empty ones', () => {
     const at = 'rate_limits.0.actions.0.header_value_match.headers.0';
     const problemsOf = (header: Record<string, unknown>) => readMatcher(header).problems;
     expect(problemsOf({ exact_match: 'a', prefix_match: 'b' })).toEqual([
@@ -271,7 +271,7 @@ describe('readRateLimits', () => {
     expect(readMatcher({ safe_regex_match: { regex: '()' } }).problems).toEqual([]);
   });
 
-  it('refuses unknown fields and actions when it is strict', () => {
+  it('rejects unknown fields and actions when it is strict', () => {
     const { problems } = read([
       { actions: [{ remote_address: { a: 1 } }, { remote_address_match: {} }], stages: 1 },
     ]);

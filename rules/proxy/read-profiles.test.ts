@@ -95,7 +95,7 @@ profiles:
     ]);
   });
 
-  it('refuses what only Envoy can know', () => {
+  it('rejects what only Envoy can know', () => {
     const text = `profiles:
   shop:
     domain: shop
@@ -126,7 +126,7 @@ profiles:
     ]);
   });
 
-  it('refuses regular expressions that RE2 does not know', () => {
+  it('rejects regular expressions that RE2 does not know', () => {
     const withRegex = (regex: string) => `profiles:
   shop:
     domain: shop
@@ -141,7 +141,7 @@ profiles:
     expect(problemsOf(withRegex('(a'))).toHaveLength(1);
   });
 
-  it('refuses what is no such file', () => {
+  it('rejects a file of another kind', () => {
     expect(problemsOf('profiles: {a: [}')).toHaveLength(1);
     expect(problemsOf('profiles: {}\n---\nprofiles: {}\n')).toEqual([
       '1:1: holds several documents, expected one',
@@ -186,7 +186,7 @@ describe('regular expressions of a profile', () => {
   };
   const costly = '.*a.{1,800}x';
 
-  it('are refused beyond the bound on states, with line, bound and position', () => {
+  it('are rejected beyond the bound on states, with line, bound and position', () => {
     expect(problemsOf(`profiles:\n${profile('shop', 'a', '.*(foo.{1,200}bar.{1,200}){3}')}`)).toEqual([
       '6:112: regex: ".*(foo.{1,200}bar.{1,200}){3}": the expression needs 1,219 states, and at most 1,000 are allowed; ' +
         '{3} at character 27 accounts for 1,218 states',

@@ -59,7 +59,7 @@ describe('override resources', () => {
     expect(resourceHead(bytes)).toEqual({ domain: 'shop', isOverride: false });
   });
 
-  it('are refused with all that is wrong', () => {
+  it('are rejected with everything that is wrong', () => {
     const bytes = toBinary(
       RateLimitConfigSchema,
       create(RateLimitConfigSchema, {

@@ -19,7 +19,7 @@ function walked(written: readonly string[]): { read: string[]; warnings: string[
 }
 
 describe('DocumentWalk with 70 fields', () => {
-  it('reports no repetition where each field occurs once', () => {
+  it('reports no repetition if each field occurs once', () => {
     expect(walked(names)).toEqual({ read: names, warnings: [] });
   });
 

@@ -44,11 +44,11 @@ describe('readManifestDocument', () => {
     ['a: !!int x', 'yaml: cannot decode !!str `x` as a !!int', 1, 10],
     ['{<<: 5}', 'yaml: map merge requires map or sequence of maps as the value', 1, 6],
     ['[a]: b', 'yaml: invalid map key: [a]', 1, 1],
-  ])('refuses %j', (text, message, line, column) => {
+  ])('rejects %j', (text, message, line, column) => {
     expect(readManifestDocument(text)).toEqual({ ok: false, empty: false, text: message, line, column });
   });
 
-  it('refuses aliases that multiply', () => {
+  it('rejects aliases that multiply', () => {
     const names = [...'abcdefghij'];
     const lists = names.map((name, n) => {
       const element = n === 0 ? '1' : `*${names[n - 1]}`;

@@ -125,7 +125,7 @@ describe('readManifests', () => {
       'apiVersion: v1\nkind: List\nitems: [5]',
       ['limits.yaml:3:9: must be an object with apiVersion and kind'],
     ],
-  ])('refuses %s', (_, text, errors) => {
+  ])('rejects %s', (_, text, errors) => {
     expect(errorsOf(text)).toEqual(errors);
   });
 

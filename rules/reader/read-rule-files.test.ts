@@ -645,7 +645,7 @@ describe('readRuleFiles, values', () => {
     expect(firstRule(`- key: k\n  rate_limit: ${written}\n`)?.limits).toMatchObject([limit]);
   });
 
-  it('reads several limits, the last list where it is repeated', () => {
+  it('reads several limits, the last list if it is repeated', () => {
     const lists = '  rate_limits: [{}]\n  rate_limits: [{unit: second}, {window: 5m, name: n}]\n';
     expect(firstRule(`- key: k\n${lists}`)?.limits).toMatchObject([
       { unit: Unit.SECOND, unitMultiplier: 1, name: '' },

@@ -76,7 +76,7 @@ describe('readSpec, for any valid spec', () => {
     );
   });
 
-  it('refuses it with any value in the place of another, whenever the JSON Schema does', () => {
+  it('rejects it with any value in the place of another, whenever the JSON Schema does', () => {
     const values = fc.oneof(
       fc.jsonValue({ maxDepth: 2 }),
       fc.constantFrom(undefined, Number.NaN, '\ud800', 2 ** 32),

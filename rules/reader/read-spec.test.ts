@@ -12,7 +12,7 @@ function errorsOf(spec: unknown): string[] {
 }
 
 describe('readSpec', () => {
-  it.each(rejectedSpecs)('refuses $name', ({ spec, reader }) => {
+  it.each(rejectedSpecs)('rejects $name', ({ spec, reader }) => {
     expect(errorsOf(spec)).toEqual(reader);
   });
 
@@ -20,7 +20,7 @@ describe('readSpec', () => {
     expect(errorsOf(spec)).toEqual([]);
   });
 
-  it('says nothing of a lease whose limit is not of its form', () => {
+  it('does not mention a lease whose limit is not of its form', () => {
     expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimit: 5, lease: '2%' }] })).toEqual([
       'spec.descriptors[0].rateLimit: must be an object, found 5',
     ]);
@@ -76,7 +76,7 @@ describe('readSpec', () => {
     );
   });
 
-  it('refuses limits that cannot stand beside each other', () => {
+  it('rejects limits that exclude each other', () => {
     const minute = { unit: 'minute', requestsPerUnit: 1 };
     const rateLimits = [minute, { window: '60s', requestsPerUnit: 2, name: 'n' }, { ...minute, name: 'n' }];
     expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimits }] })).toEqual([
@@ -94,7 +94,7 @@ describe('readSpec', () => {
     ]);
   });
 
-  it('speaks of rules in the words of manifests, but for what is quoted', () => {
+  it('speaks of rules in the words of manifests, except for what is quoted', () => {
     expect(manifestWords("algorithm token_bucket of 'rate_limits' needs requests_per_unit, not 5m_x")).toBe(
       "algorithm TokenBucket of 'rate_limits' needs requestsPerUnit, not 5m_x",
     );
@@ -117,7 +117,7 @@ describe('readSpec', () => {
     ]);
   });
 
-  it('is of the default fleet where none is written', () => {
+  it('is of the default fleet if none is written', () => {
     expect(readSpec({ domain: 'd' }, 'n')).toMatchObject({
       ok: true,
       fleet: 'default',
@@ -168,14 +168,14 @@ describe('readSpec', () => {
     [null, 'spec: must be an object, found null'],
     ['shop', "spec: must be an object, found the text 'shop'"],
     [[], 'spec: must be an object, found a list'],
-  ])('refuses %j as a spec', (spec, message) => {
+  ])('rejects %j as a spec', (spec, message) => {
     const reading = readSpec(spec, 'n');
     expect(errorsOf(spec)).toEqual([message]);
     expect(reading).not.toHaveProperty('fleet');
     expect(reading).not.toHaveProperty('domain');
   });
 
-  it('shows fleet and domain of a refused spec as far as they are valid', () => {
+  it('shows fleet and domain of a rejected spec if they are valid', () => {
     const descriptors = [{}];
     const [good, bad] = [
       { domain: 'd', fleet: 'blue', descriptors },
@@ -186,7 +186,7 @@ describe('readSpec', () => {
     expect(readSpec(bad, 'n')).not.toHaveProperty('fleet');
   });
 
-  it('refuses what has no form in UTF-8', () => {
+  it('rejects what has no form in UTF-8', () => {
     expect(
       errorsOf({ domain: '\ud800', descriptors: [{ key: 'a\udc00', metadata: { x: '\ud800' } }] }),
     ).toEqual([

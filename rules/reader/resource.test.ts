@@ -190,7 +190,7 @@ describe('a resource', () => {
     expect(decodeResource(encodeResource(one)).descriptors[0]!.limits.map(unitText)).toEqual([read]);
   });
 
-  it('has an unknown unit by its number, which the validator refuses in the Go service’s words', () => {
+  it('has an unknown unit by its number, which the validator rejects in the Go service’s words', () => {
     const message = fromBinary(
       RateLimitConfigSchema,
       encodeResource(source('d', [rule({ key: 'k', rateLimit: limit() })], 'r')),
@@ -234,7 +234,7 @@ describe('a resource', () => {
     expect(read.descriptors[0]?.lease).toBeUndefined();
   });
 
-  it('says the most of 32 bits where others could not read a number, and the unit of a calendar', () => {
+  it('says the most of 32 bits if others could not read a number, and the unit of a calendar', () => {
     const own = limit({ unit: 'month', requestsPerUnit: 2 ** 40, calendar: zurich, warnAt: [50] });
     const one = source('d', [rule({ key: 'k', rateLimit: own })]);
     const message = fromBinary(RateLimitConfigSchema, encodeResource(one));
@@ -309,7 +309,7 @@ describe('a resource', () => {
     expect(problems).toEqual([{ ...problem, path: ['descriptors', 0, ...at.split('.')] }]);
   });
 
-  it('is refused with a field of another wire type, in which readers would differ', () => {
+  it('is rejected with a field of another wire type, in which readers would differ', () => {
     const bytes = Buffer.from(encodeResource(source('d', [rule({ key: 'k' })])));
     const start = bytes.indexOf(0x12);
     bytes[start] = 0x13;
@@ -336,11 +336,11 @@ describe('a resource', () => {
     ['cut off', Buffer.from('0a05', 'hex')],
     ['no UTF-8', Buffer.from('0a01ff', 'hex')],
     ['of a wire type that there is not', Buffer.from('0f', 'hex')],
-  ])('is refused when its bytes are %s', (_, bytes) => {
+  ])('is rejected when its bytes are %s', (_, bytes) => {
     expect(() => decodeResource(bytes)).toThrow();
   });
 
-  it('is refused wherever it is cut inside a field', () => {
+  it('is rejected wherever it is cut inside a field', () => {
     const bytes = encodeResource(source('domain', [], 'name'));
     const whole = [0, 6, bytes.length];
     for (let end = 0; end < bytes.length; end++) {

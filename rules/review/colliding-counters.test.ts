@@ -158,7 +158,7 @@ describe('rules whose counters could meet', () => {
     expect(count).toBeGreaterThan(2);
   });
 
-  it('are not looked for where two rules are too long together, and there may be more', () => {
+  it('are not looked for if two rules are too long together, and there may be more', () => {
     const long = 'v'.repeat(20_000);
     const { count, isComplete } = collidingCounters([
       source('d', [limited('k', `${long}*`), limited('k', `${long}w`, { descriptors: [limited('l')] })]),

@@ -134,7 +134,7 @@ describe('a key that no rule has', () => {
       expect(unknownKeyWords('shop', top, entriesOf(entries))).toBeUndefined();
   });
 
-  it('is none where a pattern begins before the value', () => {
+  it('is none if a pattern begins before the value', () => {
     expect(unknownKeyWords('shop', [rule({ key: 'ten*' })], entriesOf('tenant=a'))).toBeUndefined();
     expect(unknownKeyWords('shop', [rule({ key: 'tenant_a*' })], entriesOf('tenant=b'))).toBeUndefined();
   });

@@ -59,7 +59,7 @@ describe('a limit covers another', () => {
     expect(covers(one, other)).toBe(expected);
   });
 
-  it('by one clock where a sliding window takes the place of a fixed one', () => {
+  it('by one clock if a sliding window takes the place of a fixed one', () => {
     expect(covers(of(100, 'minute', sliding), of(100, 'minute'), true)).toBe(true);
     expect(covers(of(100, 'minute', sliding), of(100, 'minute'))).toBe(false);
     expect(covers(of(100, 'minute'), of(100, 'minute', sliding), true)).toBe(false);
@@ -125,7 +125,7 @@ describe.each([
   { unit: 'second', isOneClock: true, apart: 0 },
   { unit: 'minute', isOneClock: false, apart: 119 },
 ])('what a limit covers, in $unit s and with clocks $apart s apart', ({ unit, isOneClock, apart }) => {
-  it('never refuses what it lets pass', () => {
+  it('never limits what it lets pass', () => {
     let [covered, passed] = [0, 0];
     const cases = fc.record({
       limits: fc.tuple(anyLimit(unit), anyLimit(unit)),

@@ -124,7 +124,7 @@ describe('rules that are never found', () => {
     .map((written) => level(...written));
   const free = fc.array(fc.constantFrom('a', 'b', '_', '*', 'ab', 'x'), { maxLength: 6 });
 
-  it('are found by no request, but for one that carries the pattern itself', () => {
+  it('are found by no request, except for one that carries the pattern itself', () => {
     let reported = 0;
     const entries = fc.array(
       fc.tuple(

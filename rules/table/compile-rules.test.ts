@@ -45,12 +45,12 @@ describe('compileRules', () => {
     for (const hash of hashes) expect(hash).toMatch(/^[0-9a-f]{16}$/);
   });
 
-  it.each(['fortnight', 'unknown', ''])("refuses the unit '%s', as the validator does", (unit) => {
+  it.each(['fortnight', 'unknown', ''])("rejects the unit '%s', as the validator does", (unit) => {
     const rules = [rule({ key: 'k', rateLimit: limit({ unit }) })];
     expect(() => compileRules([source('d', rules)])).toThrow(`cannot compile rate limit unit '${unit}'`);
   });
 
-  it('refuses a composite key that stands twice on one level', () => {
+  it('rejects a composite key that appears twice on one level', () => {
     const rules = [rule({ key: 'a', value: 'b_c' }), rule({ key: 'x' }), rule({ key: 'a_b', value: 'c' })];
     expect(() => compileRules([source('d', rules)])).toThrow(
       "cannot compile composite key 'a_b_c' twice on one level",

@@ -130,20 +130,20 @@ describe('RuleTable.match', () => {
     expect(match?.counterStem).toBe('d_k_a_k_*_');
   });
 
-  it('writes the key alone where share_threshold leaves nothing before the star', () => {
+  it('writes the key alone if share_threshold leaves nothing before the star', () => {
     const traits = { shareThreshold: true, valueToMetric: true };
     expect(tableOf(source('d', [limited('k', '*', traits)])).match('d', entriesOf('k=1'))?.metricKey).toBe(
       'd.k',
     );
   });
 
-  it('writes the whole of the pattern where its only star is in the key of the request too', () => {
+  it('writes the whole of the pattern if its only star is in the key of the request too', () => {
     const traits = { shareThreshold: true, valueToMetric: true };
     const match = tableOf(source('d', [limited('*', '_', traits)])).match('d', [{ key: '*', value: '__' }]);
     expect([match?.metricKey, match?.counterStem]).toEqual(['d.*__', 'd_*___']);
   });
 
-  it('writes no dots of keys, values and patterns into the metric key where none are wanted', () => {
+  it('writes no dots of keys, values and patterns into the metric key if none are wanted', () => {
     const table = tableOf(
       source('d.e', [
         rule({ key: 'a.b', value: 'c.d', descriptors: [limited('f.g', '', { detailedMetric: true })] }),
@@ -447,7 +447,7 @@ describe('rulesAlong', () => {
     expect(keys(nested.rulesAlong('d', [])!.rules)).toEqual(['tenant_t0']);
   });
 
-  it('goes on below that rule, and ends where no rule is', () => {
+  it('continues below that rule, and ends if no rule is', () => {
     const { rules, sizes } = table.rulesAlong('d', [
       { key: 'tenant', value: 'zzz' },
       { key: 'below', value: '' },

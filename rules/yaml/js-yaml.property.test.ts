@@ -168,7 +168,7 @@ describe('parseYaml', () => {
     expect(treeOf(tape as YamlTape)).toEqual(treeOf(complete as YamlTape));
   });
 
-  it.each(Object.entries(refused))('refuses %s as js-yaml does', (_, text) => {
+  it.each(Object.entries(refused))('rejects %s as js-yaml does', (_, text) => {
     expect(parseYaml(text)).not.toBeInstanceOf(YamlTape);
     expect(readWithJsYaml(text)).not.toBeInstanceOf(YamlTape);
   });
@@ -181,7 +181,7 @@ describe('parseYaml', () => {
     expect(readText(text)).toContain(value);
   });
 
-  it('reads and refuses what js-yaml does', () => {
+  it('reads and rejects what js-yaml does', () => {
     const pieces = [
       'a',
       'b: ',

@@ -79,7 +79,7 @@ describe('parseYaml', () => {
     });
   });
 
-  it('shows the places of the text as it is written where lines were not deep enough', () => {
+  it('shows the places of the text as written if lines were not deep enough', () => {
     expect(lastWord('a: [\n]\n? b\n: {\nc: "d\ne", f:\n\t"g"}\n')).toBe('"g"}\n');
     expect(lastWord('a: [\nb\n]\n? c\n: |\n  d\n')).toBe('|\n  d\n');
   });
@@ -118,7 +118,7 @@ describe('parseYaml', () => {
     ['too few digits', 'a: "\\x4"\n', 'did not find expected hexdecimal number', 4],
     ['an escape that is none', 'a: "\\q"\n', 'found unknown escape character', 5],
   ];
-  it.each(wrong)('refuses %s', (_, text, words, offset) => {
+  it.each(wrong)('rejects %s', (_, text, words, offset) => {
     expect(parseYaml(text)).toMatchObject({ text: words, offset });
   });
 

@@ -15,15 +15,15 @@ describe('decodeYaml', () => {
       'invalid leading UTF-8 octet',
       1500,
     ],
-  ])('refuses %s', (_, octets, text, offset) => {
+  ])('rejects %s', (_, octets, text, offset) => {
     expect(decodeYaml(Uint8Array.from(octets))).toEqual({ text, offset, hasLine: false });
   });
 
-  it('refuses half a character in a string', () => {
+  it('rejects half a character in a string', () => {
     expect(decodeYaml('é\ud800x')).toEqual({ text: 'invalid Unicode character', offset: 1, hasLine: false });
   });
 
-  it('refuses half a character in UTF-16', () => {
+  it('rejects half a character in UTF-16', () => {
     expect(decodeYaml(Uint8Array.from([0xff, 0xfe, 0x61, 0, 0, 0xd8]))).toEqual({
       text: 'invalid UTF-16 surrogate',
       offset: 1,

@@ -33,7 +33,7 @@ describe('integerValue', () => {
     expect(integerValue(text)).toBe(value);
   });
 
-  it('refuses what is no integer', () => {
+  it('rejects a value that is no integer', () => {
     expect(() => integerValue('1.5')).toThrow(new RangeError('not an integer: 1.5'));
   });
 });

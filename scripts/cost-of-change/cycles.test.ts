@@ -4,7 +4,7 @@ import { cyclesOf } from './cycles.ts';
 const cycles = (imports: Record<string, string[]>) => cyclesOf(new Map(Object.entries(imports)));
 
 describe('import cycles', () => {
-  it('are none where imports point one way', () => {
+  it('are none if imports point one way', () => {
     expect(cycles({ a: ['b', 'c'], b: ['c'], c: [] })).toEqual({ groups: [], imports: [] });
   });
 

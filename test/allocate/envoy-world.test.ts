@@ -95,7 +95,7 @@ describe('shares of a limit', () => {
     }
   });
 
-  it('are left alone where there is enough for all', () => {
+  it('are left alone if there is enough for all', () => {
     const rates = [0.8, 0.15, 0.05].map((part) => (part * 3_000 * 0.8) / 60);
     const options = {
       ...evenly,
@@ -112,7 +112,7 @@ describe('shares of a limit', () => {
     expect(world.starved - starved).toBeLessThan(2);
   });
 
-  it('are by need: who needs less than an equal share has it, and others divide the rest', () => {
+  it('are by need: a client that needs less than an equal share has it, and others divide the rest', () => {
     const rates = [1_200, 225, 75];
     const world = new World({
       ...evenly,

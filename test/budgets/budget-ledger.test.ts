@@ -26,7 +26,7 @@ function ledgerOf(...kept: ('ended' | 'died' | 'refused')[]): BudgetLedger {
 }
 
 describe('the ledger of streams', () => {
-  it('finds nothing wrong where the store holds what streams cost', () => {
+  it('finds nothing wrong if the store holds what streams cost', () => {
     const ledger = ledgerOf(...Array<'ended'>(50).fill('ended'), 'died', 'refused');
     ledger.leaked = 0;
     const figures = ledger.figures('one', held(60_000, 60_000, 60_000), {

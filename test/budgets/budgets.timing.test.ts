@@ -67,7 +67,7 @@ describeWithServer('a reservation whose limiter is killed', redisProgram, (redis
   });
 
   describe('before the commit', () => {
-    it('is settled by another one', { timeout: 60_000 }, async () => {
+    it('is committed by another one', { timeout: 60_000 }, async () => {
       const limiter = await start();
       const client = new BudgetClient([limiter.ports.http]);
       const reserved = await client.ask('/v1/reserve', { ...about('a'), amount: 600, ttl: '5m' });
@@ -93,7 +93,7 @@ describeWithServer('a reservation whose limiter is killed', redisProgram, (redis
   });
 
   describe('after the commit, before its answer', () => {
-    it('is settled once, however often it is reported', { timeout: 60_000 }, async () => {
+    it('is committed once, however often it is reported', { timeout: 60_000 }, async () => {
       const limiter = await start();
       const proxy = await TcpProxy.to(limiter.ports.http);
       const client = new BudgetClient([proxy.port]);

@@ -85,7 +85,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     expect(stdout.trim().split('\n')).toHaveLength(documents.size);
   });
 
-  it('are refused by that server with a field that does not exist', () => {
+  it('are rejected by that server with a field that does not exist', () => {
     const text = renderChartText({ redis }).replace('enableServiceLinks:', 'enableServiceLink:');
     const { status, stderr } = dryRun(text);
     expect(status).toBe(1);
@@ -175,7 +175,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       expect(await rightsBy('admin')).toEqual(rules('deletecollection'));
     });
 
-    it('in the watched namespaces alone where there are such', async () => {
+    it('in the watched namespaces alone if there are such', async () => {
       install({ redis, controlPlane: { watchNamespaces: ['shop'] } });
       await eventually(() => {
         expect(listed(account, 'shop')).toEqual([...inServed, ...everywhere].sort());
@@ -206,7 +206,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     api().mustKubectl(['delete', '-n', 'weir-system', ...notNamespace]);
   });
 
-  it('are installed, upgraded and uninstalled by Helm, but for the definition of RateLimitConfigs', {
+  it('are installed, upgraded and uninstalled by Helm, except for the definition of RateLimitConfigs', {
     timeout: 180_000,
   }, async () => {
     await removeDefinitions(api());

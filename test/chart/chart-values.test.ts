@@ -48,7 +48,7 @@ describe('commented values', () => {
     });
   });
 
-  it('may be null where their default is empty, or any name may stand in them', () => {
+  it('may be null if their default is empty, or any name may stand in them', () => {
     const free = '# Any.\n# @free\nfree:\n  # One.\n  one: 1\n';
     const empty = '# Text.\ntext: ""\n# List.\nlist: []\n# Map.\n# @free\nmap: {}\n';
     expect(readChartValues(`${empty}${free}# On.\non: false\n`).schema['required']).toEqual(['on']);
@@ -64,7 +64,7 @@ describe('commented values', () => {
     ['# Any.\na: {}\n', 'a: an object with any names needs @free'],
     ['# None.\na: null\n', 'a default of null has no type'],
     ['- 1\n', 'values.yaml is no map'],
-  ])('are refused: %j', (text, message) => {
+  ])('are rejected: %j', (text, message) => {
     expect(() => readChartValues(text)).toThrow(message);
   });
 });

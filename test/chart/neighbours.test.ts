@@ -52,7 +52,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(protocolsOf(open, '-control-plane')).toEqual(['xds grpc', 'metrics http', 'api http']);
   });
 
-  it('sends callers to near pods when it is asked to, and says nothing of it before', () => {
+  it('sends callers to near pods when that is enabled, and does not mention it otherwise', () => {
     const service = (trafficDistribution?: string) =>
       ['-limiter', '-control-plane'].map((nameEnd) => {
         const own = { service: { ...(trafficDistribution && { trafficDistribution }) } };
@@ -244,7 +244,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(allowed({ helmTest: { enabled: false } })).toHaveLength(1);
   });
 
-  it('tests by a rule of its own where its control plane serves it, else by one of the values, else not', () => {
+  it('tests by a rule of its own if its control plane serves it, else by one of the values, else not', () => {
     const asked = (values: Values) => {
       const objects = renderChart({ redis, ...values });
       const rule = objects.find(({ kind }) => kind === 'RateLimitConfig');

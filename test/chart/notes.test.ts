@@ -52,7 +52,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     ).not.toContain(warning);
   });
 
-  it('name no rule where there is a domain alone', () => {
+  it('name no rule if there is a domain alone', () => {
     expect(notesOf({ 'a.yaml': 'domain: a' })).toContain('"domain":"DOMAIN"');
   });
 
@@ -62,7 +62,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(notes).toContain('"entries":[{"key":"a","value":"1"},{"key":"k","value":"xyou"}]');
   });
 
-  it('say that rules refuse nothing, or nothing soon', () => {
+  it('say that rules limit nothing, or nothing soon', () => {
     const note = '\nNo rule is over limit after a few requests: ';
     const large = rule({ rate_limit: limit(5000) });
     expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [large] } })).toContain(note);
@@ -84,14 +84,14 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(notes).not.toContain('controlPlane.labelSelector');
   });
 
-  it('give the example the class of the control plane, where it is not the usual one', () => {
+  it('give the example the class of the control plane, if it is not the default', () => {
     const text = manifestOf(chartNotes({ redis, controlPlane: { className: 'edge' } }));
     expect(readManifests(text, 'notes').errors).toEqual([]);
     expect(text).toContain('spec:\n  className: "edge"\n  fleet: "default"\n');
     expect(manifestOf(chartNotes({ redis }))).not.toContain('className');
   });
 
-  it('say that the example needs labels, where the selector does not say which', () => {
+  it('say that the example needs labels, if the selector does not say which', () => {
     const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a,tier in (edge,core)' } });
     expect(notes).toContain('labels that match controlPlane.labelSelector: team=a,tier in (edge,core)');
     expect(manifestOf(notes)).not.toContain('labels:');
@@ -115,7 +115,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     [{ domainOwners: 'shop*=shop; * = platform' }, false],
     [{ domainOwnership: 'claimed' }, false],
     [{ enabled: false }, false],
-  ])('warn that domains are free for all, where they are: %j', (controlPlane, isWarned) => {
+  ])('warn that domains are free for all, if they are: %j', (controlPlane, isWarned) => {
     const rules =
       'enabled' in controlPlane
         ? { limiter: { rules: { 'a.yaml': { domain: 'a', descriptors: [rule({})] } } } }

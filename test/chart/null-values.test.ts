@@ -88,7 +88,7 @@ function inParts<T>(items: readonly T[], size: number): T[][] {
 }
 
 describeWithServer('a value that is null', helmProgram, () => {
-  it('is empty where the default is, for all such values at once', { timeout: 60_000 }, () => {
+  it('is empty if the default is, for all such values at once', { timeout: 60_000 }, () => {
     const may = everything.filter((one) => one.mayBeNull && !isNeeded(one)).map(({ path }) => path);
     expect(may.length).toBeGreaterThan(50);
     // Without a request of CPU there is nothing to scale by.
@@ -112,7 +112,7 @@ describeWithServer('a value that is null', helmProgram, () => {
     expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
 
   // Neighbours at once: where they are rejected together, each is tried alone.
-  it.each(groups)('is empty or refused in words: $names', ({ some }) => {
+  it.each(groups)('is empty or rejected with a message: $names', ({ some }) => {
     const together = renderWithout(some);
     if (together.status === 0) expectNoNull(together);
     else

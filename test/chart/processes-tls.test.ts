@@ -131,7 +131,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(200));
       });
 
-      it('answers a proxy with a certificate over TLS, and nobody else', () => {
+      it('answers a proxy with a certificate over TLS, and no other caller', () => {
         const ask = (own: readonly string[]) =>
           runWeir([
             ...['ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
@@ -144,7 +144,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
       });
 
       it(
-        'refuses the pod of helm test, which shows its certificate, by a rule of the values',
+        'rejects the pod of helm test, which shows its certificate, by a rule of the values',
         patience,
         async () => {
           const pod = new PodProcess(testPodOf(rendered), {
@@ -163,7 +163,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         },
       );
 
-      it('answers HTTP to callers that it knows over TLS alone, and shows the debug port to who has the token', async () => {
+      it('answers HTTP to callers that it knows over TLS alone, and shows the debug port to callers with the token', async () => {
         const body = '{"domain":"DOMAIN","descriptors":[{"entries":[{"key":"key","value":"http"}]}]}';
         const ask = async (domain: string, pair?: CertificatePair): Promise<number> => {
           const ca = readFileSync(authority.caFile);
@@ -181,7 +181,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         expect([status, stats]).toEqual([200, expect.stringContaining('ratelimit.callers.entries: 1')]);
       });
 
-      it('opens the lookup of the signing secret for those who have the token', async () => {
+      it('opens the lookup of the signing secret for callers with the token', async () => {
         const path = '/v1/webhooks/default/secret';
         const port = controlPlane.port('api');
         const tls = { ca: readFileSync(authority.caFile) };

@@ -138,7 +138,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         expect(stdout).toMatch(/^(200\n){3,6}429\n$/);
       });
 
-      it('refuses the pod of helm test, by the rule that it brings', patience, async () => {
+      it('rejects the pod of helm test, by the rule that it brings', patience, async () => {
         const pod = new PodProcess(testPodOf(objects), {
           name: 'weir-test',
           namespace: release.namespace,
@@ -158,7 +158,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         }
       });
 
-      it('gives rules to limiters that prove to be of the release, and to nobody else', async () => {
+      it('gives rules to limiters that prove to be of the release, and to no other client', async () => {
         const { namespace } = release;
         api().createServiceAccount('other', namespace);
         const audience = 'weir-control-plane';
@@ -205,7 +205,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         expect(limiter.program.running).toBe(true);
       });
 
-      it('ends a limiter that goes on answering for the drain delay, unready', async () => {
+      it('ends a limiter that continues answering for the drain delay, unready', async () => {
         const ended = limiter.program.stop('SIGTERM');
         await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(500));
         expect(await accepts('127.0.0.1', limiter.port('grpc'))).toBe(true);

@@ -230,7 +230,7 @@ describeWithServer('the chart', helmProgram, () => {
     });
   });
 
-  it('lets probes ask by HTTPS where HTTP is over TLS, and those of metrics not', () => {
+  it('lets probes ask by HTTPS if HTTP is over TLS, and those of metrics not', () => {
     const schemes = (limiter: object) => {
       const { startupProbe, livenessProbe, readinessProbe } = podOf(
         renderChart({ redis, limiter }),
@@ -335,7 +335,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(imagePullSecrets).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c' }]);
   });
 
-  it('makes names that a Service may have, and that stay apart where they are cut', () => {
+  it('makes names that a Service may have, and that stay apart if they are cut', () => {
     const named = (fullnameOverride: string) =>
       objectOf(renderChart({ redis, fullnameOverride }), 'Service', '-limiter').metadata.name;
     const [one, other] = [named(`${'a'.repeat(40)}b`), named(`${'a'.repeat(40)}c`)];

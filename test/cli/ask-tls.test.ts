@@ -145,7 +145,7 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
     });
   }, 60_000);
 
-  it('refuses files that cannot be used, before it asks', async () => {
+  it('rejects files that cannot be used, before it asks', async () => {
     const half = await ask('127.0.0.1:1', ...trust, '-grpc-cert-file', server.certFile);
     expect(half.output).toMatch('weir: --grpc-cert-file and --grpc-key-file must be given together\n');
     const mine = authority.issue({ name: 'unfit' });

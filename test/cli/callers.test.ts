@@ -41,7 +41,7 @@ it('makes a token that a limiter with its line knows, and ask shows it', async (
   ]);
 });
 
-it('refuses a command line that names no caller, and a token file that is none', async () => {
+it('rejects a command line without a caller, and an invalid token file', async () => {
   for (const args of [
     ['callers'],
     ['callers', 'token'],

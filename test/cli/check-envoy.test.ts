@@ -125,7 +125,7 @@ describe('weir check --envoy', () => {
     expect(alone.status).toBe(0);
   });
 
-  it.each(['', '{}', 'domain: shop\n'])('does not take for fitting what is no Envoy: %j', (text) => {
+  it.each(['', '{}', 'domain: shop\n'])('does not accept as fitting what is no Envoy: %j', (text) => {
     const { status, stdout } = checkOf('-', text, shop);
     expect(stdout).toContain(
       '<stdin>:1:1: error: nothing to compare: the input has neither a rate limit filter',

@@ -42,7 +42,7 @@ it('counts profiles, with or without their rules', () => {
   });
 });
 
-it('says what is wrong, where, and what was meant', () => {
+it('says what is wrong, where, and what was intended', () => {
   expect(check(good.replace('domain:', 'domian:').replace('remote_address', 'remote_adress'))).toEqual({
     status: 1,
     stdout: `${profiles}:3:5: error: a profile has no field "domian": did you mean domain? [profiles]
@@ -72,7 +72,7 @@ it('says which profiles and descriptors no rule is for', () => {
   expect(stdout).not.toContain('unreached-rule');
 });
 
-it('takes what profiles ask for as asked for, where an Envoy is given as well', () => {
+it('takes what profiles ask for as asked for, if an Envoy is given as well', () => {
   const envoy = join(folder, 'envoy.yaml');
   writeFileSync(
     envoy,
@@ -85,7 +85,7 @@ it('takes what profiles ask for as asked for, where an Envoy is given as well', 
   expect(both).not.toContain('error');
 });
 
-it('warns of a file of profiles among rule files, which limiters refuse there', () => {
+it('warns of a file of profiles among rule files, which limiters reject there', () => {
   const misplaced = join(rules, 'profiles.yaml');
   writeFileSync(misplaced, good);
   const { status, stdout } = runWeir(['check', rules]);

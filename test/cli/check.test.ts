@@ -143,7 +143,7 @@ describe('weir check', () => {
     expect(check('--allow', kind!)).toEqual([0]);
   });
 
-  it('waives no error of what limiters refuse, though it has the name of what they accept', () => {
+  it('waives no error of what limiters reject, although it has the name of what they accept', () => {
     const path = write(
       'a.yaml',
       'domain: d\ndescriptors:\n  - { key: k, burst: 5, rate_limit: { unit: day, requests_per_unit: 1 } }\n',
@@ -238,7 +238,7 @@ descriptors:
     expect(runWeir(['check', odd]).stdout).toContain('remove it for as many as requestsPerUnit\n');
   });
 
-  it('refuses what a limiter with these settings refuses, in all spellings', () => {
+  it('rejects what a limiter with these settings rejects, in all spellings', () => {
     const rules = write(
       'a.yaml',
       `domain: d
@@ -317,7 +317,7 @@ descriptors:
     expect(runWeir(['check', '--strict', '--allow', 'never-leased', rules]).status).toBe(0);
   });
 
-  it('warns of rules that cannot be assigned where quota clients are served, and of an assign without effect', () => {
+  it('warns of rules that cannot be assigned if quota clients are served, and of an assign without effect', () => {
     const rules = write(
       'quota.yaml',
       `domain: d
@@ -382,7 +382,7 @@ descriptors:
     expect(status).toBe(1);
   });
 
-  it('lets objects of several classes have one domain, and refuses what is no class', () => {
+  it('lets objects of several classes have one domain, and rejects what is no class', () => {
     const ofClass = (name: string, className: string) =>
       manifest(name, 'shop', `  className: ${className}\n`);
     const path = write('m.yaml', `${manifest('a', 'shop')}---\n${ofClass('b', 'edge')}`);
@@ -475,7 +475,7 @@ descriptors:
     expect([status, stderr]).toEqual([1, '']);
   });
 
-  it('takes a JSON file for a rule file only where it is named itself', () => {
+  it('takes a JSON file for a rule file only if it is named itself', () => {
     const path = write('rules.json', '{"domain":"d","descriptors":[]}');
     expect(runWeir(['check', path]).status).toBe(0);
     const { status, stdout } = runWeir(['check', folder]);
@@ -568,7 +568,7 @@ descriptors:
     expect(runWeir(['check', '--strict', '-'], { input })).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('fails with --strict where nothing was checked', () => {
+  it('fails with --strict if nothing was checked', () => {
     const input = 'apiVersion: v1\nkind: Service\n';
     const { status, stdout } = runWeir(['check', '--strict', '-'], { input });
     expect(stdout).toContain('-: error: holds no rules: nothing was checked of 1 object [no-rules]\n');
@@ -602,7 +602,7 @@ descriptors:
     );
   });
 
-  it('finds a limit of 0 hardly meant only where it is not written', () => {
+  it('finds a limit of 0 unintended only if it is not written', () => {
     const rules = (limit: string): string =>
       `domain: d\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n${limit}`;
     expect(runWeir(['check', '-'], { input: rules('') }).stdout).toContain(
@@ -756,7 +756,7 @@ descriptors:
       { COUNTER_KEYS: 'long' },
       'the variable COUNTER_KEYS: "long" is not accepted, expected compatible or unambiguous',
     ],
-  ])('refuses other counter keys: %j %j', (flags, variables, text) => {
+  ])('rejects other counter keys: %j %j', (flags, variables, text) => {
     const { status, stderr } = runWeir(['check', ...flags, '-'], {
       input: 'domain: d\n',
       env: { ...process.env, ...variables },

@@ -84,13 +84,13 @@ describe('weir', () => {
       'weir: --grpc-server-ca-file: /nowhere/ca.pem: no such file or directory',
     ],
     [['check'], 'weir: check needs a folder or a file'],
-  ])('refuses %j with status 2', (args, message) => {
+  ])('rejects %j with status 2', (args, message) => {
     const { status, stderr } = weir(...args);
     expect(stderr).toContain(message);
     expect(status).toBe(2);
   });
 
-  it('refuses an older Node in one sentence', () => {
+  it('rejects an older Node in one sentence', () => {
     const script = `
       Object.defineProperty(process.versions, 'node', { value: '20.1.0' });
       await import(${JSON.stringify(weirProgram)});`;

@@ -70,7 +70,7 @@ describe('weir completion', () => {
     ]);
   });
 
-  it('leaves files to bash where any may stand, and sees a value behind "="', () => {
+  it('leaves files to bash if any may stand, and sees a value behind "="', () => {
     expect(
       offered('bash', ['weir|diff|', 'weir|replay|--from|', 'weir|diff|--output|=|y']).slice(0, 3),
     ).toEqual(['', '', 'yaml']);
@@ -90,7 +90,7 @@ describe('a word that is nearly one of weir', () => {
     [['chekc'], 'there is no command "chekc"; did you mean "check"?'],
     [['expalin'], 'there is no command "expalin"; did you mean "explain"?'],
     [['check', '--stric'], `Unknown option '--stric'; did you mean "--strict"?`],
-  ])('is distinguished from what was meant: %j', (args, message) => {
+  ])('is distinguished from the intended word: %j', (args, message) => {
     const { status, stderr } = runWeir(args);
     expect([status, stderr.split('\n')[0]]).toEqual([2, `weir: ${message}`]);
     expect(stderr.split('\n')).toHaveLength(3);

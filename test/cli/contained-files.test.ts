@@ -107,7 +107,7 @@ describe('links that stay inside', () => {
     expect(runWeir([...both, '--root', workspace]).status).toBe(2);
   });
 
-  it('are followed where a folder itself is named by a link', () => {
+  it('are followed if a folder itself is named by a link', () => {
     expect(runWeir(['check', at('linked-folder')]).status).toBe(0);
   });
 });

@@ -127,7 +127,7 @@ descriptors:
     expect(names).toEqual(['shop-api', 'a.b', 'rules', 'x-y.z']);
   });
 
-  it('keeps the class of an object, and names it where it is lost', () => {
+  it('keeps the class of an object, and names it if it is lost', () => {
     const path = join(temporaryFolder(), 'class.yaml');
     const spec = 'spec: { className: edge, domain: d }';
     const head = 'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: { name: a }\n';
@@ -173,7 +173,7 @@ descriptors:
     expect(status).toBe(1);
   });
 
-  it('refuses what a manifest cannot say, each with its place', () => {
+  it('rejects what a manifest cannot say, each with its place', () => {
     const nested = (levels: number): object =>
       levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
     const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels - 1) });
@@ -215,7 +215,7 @@ descriptors:
     expect([status, stdout]).toEqual([1, '']);
   });
 
-  it('names the line in the file of a rule that it refuses', () => {
+  it('names the line in the file of a rule that it rejects', () => {
     const folder = temporaryFolder();
     const rule = (key: string): string =>
       `  - key: ${key}\n    rate_limit:\n      unit: day\n      requests_per_unit: 1\n`;
@@ -268,7 +268,7 @@ descriptors:
     ],
     [['convert', 'nowhere', '--to', 'xds'], 2, 'nowhere: no such file or directory'],
     [['convert', 'examples/rules', '--to', 'rules'], 1, 'choose one by --domain: mail, shop'],
-  ])('refuses %j', (args, expected, message) => {
+  ])('rejects %j', (args, expected, message) => {
     const { status, stderr } = runWeir(args);
     expect(stderr).toContain(message);
     expect(status).toBe(expected);

@@ -59,7 +59,7 @@ describe('weir diff', () => {
     expect(reported.stdout).toContain(`not: ${spelled} (5 per minute`);
   });
 
-  it('annotates the changed rule, as an error where --fail-on names it', async () => {
+  it('annotates the changed rule, as an error if --fail-on names it', async () => {
     const [old, now] = both();
     const { stdout, status } = await diff('-o', 'github', '--fail-on', 'gone', old, now);
     expect(status).toBe(1);
@@ -110,7 +110,7 @@ Newly limited, by counter:
 `);
   });
 
-  it('says with --replay who would newly be limited, in every form', async () => {
+  it('says with --replay which callers would newly be limited, in every form', async () => {
     const [old, now] = both();
     const diffIn = async (form: string, ...more: string[]) =>
       diff('-o', form, '--replay', recording(), ...more, old, now);
@@ -163,7 +163,7 @@ Newly limited, by counter:
     },
   );
 
-  it('compares one fleet alone where it is asked to', async () => {
+  it('compares one fleet alone if it is asked to', async () => {
     const text = (name: string, requests: number): string =>
       JSON.stringify({
         apiVersion: 'ratelimit.weir.dev/v1alpha1',

@@ -51,7 +51,7 @@ describe('weir diff', () => {
 `);
   });
 
-  it('says what another algorithm, window or number of limits means, and what counts anew', () => {
+  it('says what another algorithm, window or number of limits means, and which counts restart', () => {
     const folder = temporaryFolder();
     const [before, after] = ['before.yaml', 'after.yaml'].map((name) => join(folder, name));
     const rules = (...limits: string[]) =>
@@ -158,7 +158,7 @@ describe('weir diff', () => {
       expect(stderr).toBe('failed: 1 change that --fail-on names: d: a (unlimited)\n');
   });
 
-  it('ends quietly when nobody reads the rest', () => {
+  it('ends quietly when the reader closes before the end', () => {
     const rules = Array.from(
       { length: 5_000 },
       (_, i) => `  - { key: k${i}, rate_limit: { unlimited: true } }\n`,
@@ -231,7 +231,7 @@ describe('weir diff', () => {
     [['diff', '-', '-'], 'only one of the two can be standard input'],
     [['diff', 'examples/rules', 'nowhere'], 'weir: nowhere: no such file or directory'],
     [['diff', 'examples/envoy', 'examples/rules'], "unknown key 'static_resources'"],
-  ])('refuses %j with status 2', (args, message) => {
+  ])('rejects %j with status 2', (args, message) => {
     const { status, stderr } = runWeir(args);
     expect(stderr).toContain(message);
     expect(status).toBe(2);

@@ -81,7 +81,7 @@ describe('weir envoy', () => {
     });
   });
 
-  it('has names looked up as IPv4 addresses first, where limiters listen', () => {
+  it('has names looked up as IPv4 addresses first, if limiters listen', () => {
     const written = (limiter: string): string =>
       runWeir([
         ...['envoy', 'examples/rules', '--domain', 'shop'],
@@ -105,7 +105,7 @@ describe('weir envoy', () => {
       '--from: no rule has the key "plna"; did you mean "plan"?',
     ],
     [[], 'envoy needs rules: a file or a folder'],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     const { status, stdout, stderr } = runWeir(['envoy', ...args]);
     expect(stderr).toContain(message);
     expect(stdout).toBe('');

@@ -43,7 +43,7 @@ describe('weir explain', () => {
     expect(unknown.status).toBe(1);
   });
 
-  it('matches rules with reserve without the entries that reserve and settle', () => {
+  it('matches rules with reserve without the entries that reserve and commit', () => {
     const explain = ['explain', 'examples/llm-tokens/rules', ...at, 'llm-tokens'];
     const { stdout: plain } = runWeir([...explain, 'user=ann']);
     expect(plain).toContain('limit: 10000 tokens per hour');
@@ -138,7 +138,7 @@ d: message=b
 `);
   });
 
-  it('says what limiters lease, of rules without a word of it where the limiter is said to', () => {
+  it('says what limiters lease, of rules without a word of it if the limiter is said to', () => {
     const hour = 'rate_limit: { unit: hour, requests_per_unit: 10000 }';
     const rules = ['', 'lease: 2%,', 'lease: 0,', 'lease: 0.01%,'].map(
       (lease, n) => `- { key: k${n}, ${lease} ${hour} }\n`,
@@ -188,7 +188,7 @@ d: message=b
     );
   });
 
-  it('refuses what no limiter with these settings would load', () => {
+  it('rejects what no limiter with these settings would load', () => {
     const input = several.replace('window: 5m', 'unit: month');
     const args = ['explain', '-', 'd', 'tenant=a', ...at];
     expect(runWeir(args, { input }).stdout).toContain('counter key: 1{d;tenant=a}2592000:sliding\n');
@@ -299,7 +299,7 @@ d: message=b
     }
   });
 
-  it('asks for the fleet where there are several, and for one holder of a domain', () => {
+  it('asks for the fleet if there are several, and for one holder of a domain', () => {
     const manifest = (name: string, fleet: string, requestsPerUnit: number): string =>
       JSON.stringify({
         apiVersion: 'ratelimit.weir.dev/v1alpha1',
@@ -329,7 +329,7 @@ d: message=b
     expect(explain(holders, '--merge-domain-configs').stdout).toContain('limit: 7 per day');
   });
 
-  it('takes the manifests of one class, which it asks for where there are several', () => {
+  it('takes the manifests of one class, which it asks for if there are several', () => {
     const manifests = rateLimitConfigTexts(
       { name: 'a', domain: 'd', requests: 5 },
       { name: 'b', domain: 'd', className: 'edge', requests: 7 },
@@ -368,7 +368,7 @@ d: message=b
       '--at "1969-12-31T23:59:59Z" is not from 1970 to 9998',
     ],
     [['explain', 'nowhere.yaml', 'd', 'a=b'], 'nowhere.yaml: no such file or directory'],
-  ])('refuses %j with status 2', (args, message) => {
+  ])('rejects %j with status 2', (args, message) => {
     const { status, stderr } = runWeir(args);
     expect(stderr).toContain(message);
     expect(status).toBe(2);

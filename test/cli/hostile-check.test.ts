@@ -66,7 +66,7 @@ const broken = fc
   });
 
 describe('a check of whatever there is', () => {
-  it('marks what is there, and says as the Go program whether it is refused', () => {
+  it('marks what is there, and says like the Go program whether it is rejected', () => {
     fc.assert(
       fc.property(broken, (text) => {
         const { findings, errorCount, errors } = checked(text);

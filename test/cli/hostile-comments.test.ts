@@ -133,7 +133,7 @@ describeWithServer('a comment about hostile rules', cmarkProgram, (cmark) => {
       expect(markdown).not.toMatch(/[^\n\P{C}]/u);
     });
 
-    it('shows what stands in the rules', () => {
+    it('shows what the rules contain', () => {
       const text = decoded(page.replace(/<[^>]*>/g, ''))
         .replaceAll('\u200b', '')
         .replace(/ +/g, ' ');

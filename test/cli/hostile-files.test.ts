@@ -39,7 +39,7 @@ describe('rules', () => {
     ['no UTF-8', Buffer.from([0x64, 0xff, 0x3a]), 'invalid leading UTF-8 octet'],
     ['a number without end', rules.replace(' 1 }', ' 1e400 }'), 'cannot unmarshal'],
     ['names of prototypes', `__proto__: { domain: d }\n${rules}`, "unknown key '__proto__'"],
-  ])('are refused for %s', (_, content, message) => {
+  ])('are rejected for %s', (_, content, message) => {
     expect(errorsOf(content).join('\n')).toContain(message);
   });
 
@@ -69,11 +69,11 @@ describe('an Envoy configuration', () => {
     ['nested lists', `a: ${'['.repeat(levels)}${']'.repeat(levels)}`, 'exceeded max depth of 400'],
     ['aliases of aliases', `${aliases}static_resources: { listeners: *a10 }\n`, 'ten times as large'],
     ['a key that stands twice', 'admin: {}\nadmin: {}\n', 'duplicated mapping key'],
-  ])('is refused for %s', (_, content, message) => {
+  ])('is rejected for %s', (_, content, message) => {
     expect(configuration(content).join('\n')).toContain(message);
   });
 
-  it('says what is no text, and what is no file', () => {
+  it('reports a value that is no text, and one that is no file', () => {
     written(Buffer.from([0x64, 0xff, 0x3a]));
     expect(() => found(path)).toThrow(`--envoy ${path}: invalid leading UTF-8 octet, from character 2 on`);
     expect(() => found('/dev/zero')).toThrow('--envoy /dev/zero: is a device, which is not read');

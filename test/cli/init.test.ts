@@ -58,7 +58,7 @@ describe('weir init', () => {
       expect(readFileSync(join(folder, name), 'utf8')).not.toMatch(/\bshop\b(?!\.yaml)|examples\//);
   });
 
-  it('says whom a limit by a header does not limit, and offers a rule that does', () => {
+  it('says which callers a limit by a header does not limit, and offers a rule that does', () => {
     const folder = temporaryFolder();
     const { stdout } = runWeir(['init', folder, ...flags('none', 'header:x-api-key')]);
     expect(stdout).toContain('Requests without the header x-api-key are not limited');
@@ -126,7 +126,7 @@ describe('weir init', () => {
     expect([checked.status, checked.stdout]).toEqual([0, expect.stringMatching(/^ok: /)]);
   });
 
-  it('takes a window of any length, and names the program as it is typed there', () => {
+  it('takes a window of any length, and names the program as typed there', () => {
     const folder = temporaryFolder();
     const args = [
       'init',
@@ -195,7 +195,7 @@ describe('weir init', () => {
     [[...flags('envoy'), '--limit', 'much'], '--limit: "much" is not a limit'],
     [[...flags('envoy'), 'b'], 'init takes one folder, "b" is another'],
     [['$(id)', ...flags('envoy')], '"$(id)": take a folder of letters'],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     const folder = join(temporaryFolder(), 'a');
     const { status, stderr } = runWeir(['init', ...(args[0]?.startsWith('$') ? [] : [folder]), ...args]);
     expect(stderr).toContain(message);
@@ -203,7 +203,7 @@ describe('weir init', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('writes rules that refuse over HTTP what is beyond them', async () => {
+  it('writes rules that answer over HTTP what exceeds them', async () => {
     const folder = temporaryFolder();
     runWeir(['init', folder, ...flags('none')]);
     const body = readFileSync(join(folder, 'README.md'), 'utf8').match(/--json '(.*)'/)?.[1] ?? '';
@@ -218,7 +218,7 @@ describe('weir init', () => {
     }
   }, 60_000);
 
-  it('writes what Traefik is to ask with, and a profile that refuses it', async () => {
+  it('writes what Traefik should send, and a profile that limits it', async () => {
     const folder = temporaryFolder();
     runWeir(['init', folder, ...flags('traefik', 'address,path,header:x-api-key')]);
     const dynamic = parse(readFileSync(join(folder, 'dynamic.yaml'), 'utf8')) as object;

@@ -70,7 +70,7 @@ describe('weir replay', () => {
     ]);
   });
 
-  it('reports its speed on standard error, and draws no bar where no terminal is', () => {
+  it('reports its speed on standard error, and draws no bar without a terminal', () => {
     const { stderr } = replay(['examples/rules', '--from', example]);
     expect(stderr).toMatch(/^13 requests replayed in (\d+ ms|\d+\.\d s, [\d,]+ a second)\n$/);
   });
@@ -88,7 +88,7 @@ describe('weir replay', () => {
     });
   });
 
-  it('says what another algorithm would have refused, beside the rules as written', () => {
+  it('says what would have exceeded another algorithm, beside the rules as written', () => {
     const edge = join(root, 'examples/replay/edge.ndjson');
     const args = ['examples/rules', '--as', 'sliding_window', '--from', edge];
     const { status, stdout } = replay([...args, '--max-newly-limited', '2']);
@@ -166,7 +166,7 @@ descriptors:
     expect(stderr).toContain('weir: 4 of 13 requests limited, more than --max-limited 1%\n');
   });
 
-  it('names the lines that it could not replay, and goes on', () => {
+  it('names the lines that it could not replay, and continues', () => {
     const path = recorded(request(0), 'nonsense', '', '{"time":1}', request(1));
     const { status, stdout, stderr } = replay(['examples/rules', '--from', path]);
     expect(status).toBe(0);
@@ -184,7 +184,7 @@ descriptors:
     expect(stderr).toContain(`weir: ${path}: more than 12 lines could not be replayed\n`);
   });
 
-  it('sorts lines within its window, and refuses those that are later', () => {
+  it('sorts lines within its window, and rejects those that are later', () => {
     const lines = [request(2), request(1), request(0)];
     expect(replay(['examples/rules', '--from', recorded(...lines)]).stdout).toMatch(
       /^3 requests, 1970-01-12T13:46:40/,
@@ -214,7 +214,7 @@ descriptors:
     [['examples/rules', '--from', '/nowhere.ndjson'], 'weir: /nowhere.ndjson: no such file or directory\n'],
     [['/nowhere', '--from', example], 'weir: /nowhere: no such file or directory\n'],
     [['examples/rules', '--from', '/dev/null'], 'weir: /dev/null: holds no request\n'],
-  ])('ends with status 2 where something cannot be used: %j', (args, message) => {
+  ])('ends with status 2 if something cannot be used: %j', (args, message) => {
     const { status, stdout, stderr } = replay(args);
     expect([status, stdout]).toEqual([2, '']);
     expect(stderr).toContain(message);
@@ -262,7 +262,7 @@ descriptors:
     });
   });
 
-  it('refuses two holders of a domain as a limiter would, unless domains are merged', () => {
+  it('rejects two owners of a domain as a limiter would, unless domains are merged', () => {
     const two = manifests({ name: 'a', limit: 9 }, { name: 'b', limit: 1, key: 'path' });
     const from = ['--from', recorded(request(0), request(1))];
     const refused = { status: 2, stdout: '', stderr: expect.stringContaining("duplicate domain 'shop'") };
@@ -271,7 +271,7 @@ descriptors:
     expect(replay([two, ...from, '--merge-domain-configs']).status).toBe(0);
   });
 
-  it('refuses what is no UTF-8', () => {
+  it('rejects invalid UTF-8', () => {
     const { status, stderr } = replay(
       ['examples/rules', '--from', '-'],
       Buffer.from(`${request(0)}\n\xff\n`, 'latin1'),
@@ -298,7 +298,7 @@ descriptors:
     [['a', '--from', 'b', '--setting', 'x'], '--setting is NAME=VALUE, not "x"'],
     [['a', '--from', 'b', '--setting', 'NEAR_LIMIT_RATIO=7'], '--setting: NEAR_LIMIT_RATIO'],
     [['a', '--from', 'b', '--setting', 'REDIS_URL=x'], 'not "REDIS_URL"'],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     const { status, stderr } = replay(args);
     expect(stderr).toContain(message);
     expect(status).toBe(2);

@@ -128,7 +128,7 @@ const textOf = ({ message, hint }: ReportedFinding): string =>
   escaped(message) + (hint === undefined ? '' : `\nhint: ${escaped(hint)}`);
 
 describe("GitHub's annotations", () => {
-  it('say each finding in one line, errors first, whatever stands in it', () => {
+  it('print each finding in one line, errors first, whatever it contains', () => {
     fc.assert(
       fc.property(manyFindings, (findings) => {
         const lines = reportText(reportOf(findings), 'github', '/work').split(/\r\n|\r|\n/);

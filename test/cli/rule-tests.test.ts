@@ -50,7 +50,7 @@ function failures(...args: string[]): unknown[] {
 }
 
 describe('weir test', () => {
-  it('passes where everything is decided as expected, and counts the rules that were reached', () => {
+  it('passes if everything is decided as expected, and counts the rules that were reached', () => {
     steps(
       '- path=/a -> OK (1 left), OK, OVER_LIMIT',
       '- after: 1m',
@@ -119,7 +119,7 @@ coverage: tests reach 2 of 3 rules (66%)
     ]);
   });
 
-  it('begins each test anew, at its own time, and obeys settings', () => {
+  it('begins each test again, at its own time, and obeys settings', () => {
     write(
       'shop.test.yaml',
       `at: 2026-01-01T00:00:30Z
@@ -165,7 +165,7 @@ tests:
     expect(status).toBe(2);
   });
 
-  it('has status 2 where nothing is tested, and for a wrong command line', () => {
+  it('has status 2 if nothing is tested, and for a wrong command line', () => {
     expect(test(folder)).toMatchObject({ status: 2, stderr: expect.stringContaining('there are no tests') });
     expect(test(join(folder, 'none'))).toMatchObject({ status: 2 });
     expect(test(folder, '--min-coverage', 'all')).toMatchObject({ status: 2 });
@@ -325,7 +325,7 @@ tests:
     expect(test(folder)).toMatchObject({ status: 0 });
   });
 
-  it('says so where it cannot', () => {
+  it('says so if it cannot', () => {
     expect(test(join(folder, 'shop.yaml'), '--record', join(folder, 'none'))).toMatchObject({ status: 2 });
     expect(test('--record', join(folder, 'none'))).toMatchObject({ status: 2 });
   });

@@ -145,7 +145,7 @@ describe('rule files', () => {
     expect(problem('rules', parse(text))).toBeUndefined();
   });
 
-  it('may have null where readers take it', () => {
+  it('may have null if readers take it', () => {
     const seen = new Set<string>();
     fc.assert(
       fc.property(anyRules, fc.nat(), (descriptors, pick) => {

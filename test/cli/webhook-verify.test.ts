@@ -155,7 +155,7 @@ describe('weir webhook verify', () => {
       { API_TOKEN: 'x' },
       '--secret-from is a URL such as https://host:port, without credentials',
     ],
-  ])('refuses %j with status 2', async (args, env, message) => {
+  ])('rejects %j with status 2', async (args, env, message) => {
     const { code, output } = await verify(args, env);
     expect(output).toContain(`weir: ${message}\n`);
     expect(output).not.toContain('S3CRET');

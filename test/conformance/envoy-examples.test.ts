@@ -130,7 +130,7 @@ describeWithServer('Envoy with the snippets of examples/', envoyProgram, (envoyP
       expect(await stat('login-throttling.page_login.remote_address.1m.over_limit')).toBe(1);
     });
 
-    it('and is never refused by a rule in shadow mode', async () => {
+    it('and is never limited by a rule in shadow mode', async () => {
       await start('shadow-rollout');
       expect(await askTimes(5, '/export')).toEqual([200, 200, 200, 200, 200]);
       expect(await stat('shadow-rollout.path_/export.shadow_mode')).toBe(2);

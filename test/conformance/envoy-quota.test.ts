@@ -136,7 +136,7 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
       expect(await client.load('afresh', 100)).toEqual({ admitted: 70, refused: 30 });
     });
 
-    it('refuses nothing between the two', async ({ expect }) => {
+    it('limits nothing between the two', async ({ expect }) => {
       await open('gapless');
       await send(assign('gapless', tokens(100_000)));
       let isOver = false;
@@ -218,7 +218,7 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
       await eventually(async () => expect(await client.ask(bucket)).toBe(429), { timeoutMs: 500 });
     });
 
-    it('goes on with the former assignment where it is sent requests_per_time_unit', async ({ expect }) => {
+    it('continues with the former assignment if it is sent requests_per_time_unit', async ({ expect }) => {
       await open('per-unit');
       await send(assign('per-unit', 'allow'));
       const none = { requestsPerTimeUnit: 0n };

@@ -51,7 +51,7 @@ describe('a limiter that is talked to frame by frame', () => {
       return ended && sections.at(-1)?.['grpc-status'] === '0';
     });
 
-  it('refuses with trailers alone: one header section, no body', async () => {
+  it('rejects with trailers alone: one header section, no body', async () => {
     peer.send(headersFrame(1, fields('/a.B/C')), body(1));
     await eventually(() => expect(peer.stream(1).ended).toBe(true));
     expect(peer.stream(1)).toMatchObject({

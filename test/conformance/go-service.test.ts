@@ -283,7 +283,7 @@ describeWithServer('a limiter', redisProgram, (path) => {
     await redis?.stop();
   });
 
-  it('refuses in problems with the members of RFC 9457', async () => {
+  it('rejects with problems that have the members of RFC 9457', async () => {
     const url = `http://127.0.0.1:${limiter.ports.http}/v1/check`;
     const headers = { 'Content-Type': 'application/json' };
     const response = await fetch(url, { method: 'POST', headers, body: '{}' });

@@ -36,7 +36,7 @@ const serving = '0801';
 describeWithServer("Python's grpcio", grpcioProgram, (python) => {
   describeWithServer('with TLS and without', opensslProgram, (openssl) => {
     it.each([false, true])(
-      'is answered and refused as gRPC says (TLS: %s)',
+      'is answered and rejected as gRPC specifies (TLS: %s)',
       async (tls) => {
         const served = await serveLimiter({ openssl: tls ? openssl : undefined });
         try {

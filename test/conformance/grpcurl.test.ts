@@ -78,7 +78,7 @@ describeWithServer('grpcurl', grpcurlProgram, (grpcurl) => {
     }, 60_000);
 
     it.each([false, true])(
-      'needs them without, and reads what a refusal says (TLS: %s)',
+      'needs them without, and reads what a rejection says (TLS: %s)',
       async (tls) => {
         const served = await serveLimiter({ openssl: tls ? openssl : undefined });
         try {

@@ -114,7 +114,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
     expect(await page.getByRole('main').getByRole('button').count()).toBe(0);
   });
 
-  it('shows what a limiter refuses, in its words', async () => {
+  it('shows what a limiter rejects, in its words', async () => {
     rejectingClient = new ScriptedXdsClient({
       port: controlPlane.ports.xds,
       nodeId: 'limiter-2',
@@ -144,7 +144,7 @@ describeWithServer('the console of a control plane', chromiumProgram, () => {
     await page.getByText(/The control plane has not answered since/).waitFor({ timeout: 90_000 });
   });
 
-  it('broke no rule of its policy, met no error, and asked nobody else', () => {
+  it('broke no rule of its policy, met no error, and sent no request elsewhere', () => {
     expect(browser.complaints).toEqual([]);
   });
 });

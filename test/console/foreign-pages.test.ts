@@ -109,7 +109,7 @@ describeWithServer('a page of another origin', chromiumProgram, () => {
   });
 
   it.skipIf(outside === undefined)(
-    'starts no profile at another address, where browsers say little',
+    'starts no profile at another address, if browsers say little',
     async () => {
       const statuses = await attack(outside as string);
       for (const path of ['/debug/pprof/profile', '/debug/pprof/heap']) {

@@ -18,7 +18,7 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
 
     afterAll(() => at?.close());
 
-    it('resets a counter, once asked, and says who confirmed it', async () => {
+    it('resets a counter, once asked, and says which limiters confirmed it', async () => {
       await at.view('Counters');
       await at.find('shop', 'remote_address=203.0.113.7');
       await at.page.getByRole('button', { name: 'Find' }).click();
@@ -143,7 +143,7 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
       expect(await at.page.getByRole('dialog').count()).toBe(0);
     });
 
-    it('finds refusals by their key', async () => {
+    it('finds requests over limit by their key', async () => {
       await at.view('Over limit');
       await at.row('/checkout').first().waitFor();
       await at.find('shop', 'remote_address=203.0.113.7');

@@ -27,7 +27,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
 
     afterAll(() => at?.close());
 
-    it('shows what happens now, and who was refused', async () => {
+    it('shows what happens now, and which callers were over limit', async () => {
       await at.row('203.0.113.7').first().waitFor();
       await at.page.locator('weir-chart canvas').waitFor();
       await eventually(async () => {
@@ -60,7 +60,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       expect(await at.page.locator('main img').count()).toBe(0);
     });
 
-    it('shows rules as a tree, with whom each refuses most', async () => {
+    it('shows rules as a tree, with the callers most often over each limit', async () => {
       await at.view('Rules');
       const domain = at.page.getByRole('region', { name: 'Domain shop' });
       await domain.getByText('5 per year').waitFor();
@@ -231,7 +231,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await phone.close();
     });
 
-    it('says what is from before where a question is refused, or a proxy answers for its limiter', async () => {
+    it('marks what is from before if a request is rejected, or a proxy answers for its limiter', async () => {
       await at.view('Limiter');
       await at.page.getByText('Breaker', { exact: true }).waitFor();
       const problem = { title: 'Service Unavailable', status: 503, detail: 'nothing to say now' };
@@ -248,7 +248,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.page.getByText(/The limiter does not answer/).waitFor({ state: 'detached' });
     });
 
-    it('says that its limiter died, and goes on when it is back, with a token where that is asked for', async () => {
+    it('says that its limiter died, and continues when it is back, with a token if that is asked for', async () => {
       await at.view('Limiter');
       await at.limiter.stop();
       await at.page.getByText(/The limiter has not answered since/).waitFor({ timeout: 90_000 });
@@ -268,7 +268,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.page.getByText('Breaker', { exact: true }).waitFor();
     });
 
-    it('broke no rule of its policy, met no error, and asked nobody else', () => {
+    it('broke no rule of its policy, met no error, and sent no request elsewhere', () => {
       expect(at.browser.complaints).toEqual([]);
     });
   });

@@ -36,7 +36,7 @@ function warnings(api: ApiServer): object[] {
 }
 
 describeWithApiServer('a control plane that may not read RateLimitFleets', (api) => {
-  it('says nothing of objects, keeps limits in force, and reports after 30 s what it is denied', async () => {
+  it('reports nothing about objects, keeps limits in force, and reports after 30 s what it is denied', async () => {
     installPrerequisites(api());
     const receiver = new WebhookReceiver();
     await receiver.start();
@@ -220,7 +220,7 @@ function denials({ server, network, openssl }: Denying): void {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('right after a reconnect says nothing of objects, and goes on by itself', async () => {
+  it('right after a reconnect reports nothing about objects, and continues by itself', async () => {
     const give = [
       take(ofCluster, /^ratelimit/),
       take(ofNamespace, /^(configmaps|ratelimitfleets)$/),

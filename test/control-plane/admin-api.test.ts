@@ -48,7 +48,7 @@ async function get(
 }
 
 describe('/v1 of the control plane', () => {
-  it('shows fleets with their limiters, objects, and what limiters refuse in their words', async () => {
+  it('shows fleets with their limiters, objects, and what limiters reject in their words', async () => {
     const controlPlane = await start();
     const refusing = new ScriptedXdsClient({
       port: controlPlane.ports.xds,

@@ -95,7 +95,7 @@ describeWithServer('the port of admission', opensslProgram, (openssl) => {
     [`the body is longer than ${maxBytes} bytes`, 413, { body: 'x'.repeat(maxBytes + 1) }],
     ['the body is not JSON', 400, { body: '{' }],
     ['not an AdmissionReview: kind: ', 400, { body: review.replace('"AdmissionReview"', '"Review"') }],
-  ])('refuses what is no review: %s', async (reason, status, call) => {
+  ])('rejects an invalid review: %s', async (reason, status, call) => {
     const { ask, asked, close, counted, telemetry } = await open();
     const answer = await ask(call);
     expect(answer.status).toBe(status);

@@ -121,7 +121,7 @@ function suite(server: () => ApiServer, openssl: string): void {
 
   const tryOut = (wish: Wish): KubectlResult => tryApply(wish, '--dry-run=server');
 
-  it('refuses an invalid object in words, and stores nothing for a dry run', () => {
+  it('rejects an invalid object with a message, and stores nothing for a dry run', () => {
     const { status, stderr } = tryOut({ name: 'a', namespace: 'shop', domain: 'a', more: twice });
     expect(stderr).toContain(`${denied}spec.descriptors[1].key: duplicate descriptor`);
     expect(status).toBe(1);
@@ -135,7 +135,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     },
   );
 
-  it('refuses a domain that is of another namespace', () => {
+  it('rejects a domain of another namespace', () => {
     const { status, stderr } = tryOut({ name: 'a', namespace: 'shop', domain: 'mail' });
     expect(stderr).toContain(`${denied}domain 'mail' is for these namespaces only: mail`);
     expect(status).toBe(1);
@@ -175,14 +175,14 @@ function suite(server: () => ApiServer, openssl: string): void {
     api.mustKubectl(['delete', ...object]);
   });
 
-  it('says nothing of other classes and namespaces', () => {
+  it('does not mention other classes and namespaces', () => {
     const other = { name: 'a', namespace: 'shop', domain: 'a', className: 'other', more: twice };
     expect(tryOut(other)).toMatchObject({ status: 0, stderr: '' });
     const away = { name: 'a', namespace: 'away', domain: 'a', more: twice };
     expect(tryOut(away)).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('refuses a RateLimitFleet that is wrong by itself, and says nothing of others', () => {
+  it('rejects a RateLimitFleet that is wrong by itself, and does not mention others', () => {
     const apply = (spec: Record<string, unknown>): KubectlResult => {
       const metadata = { name: 'default', namespace: 'weir-system' };
       const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', metadata, spec };
@@ -202,7 +202,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(status).toBe(1);
   });
 
-  it('answers what is no review clearly, and goes on', async () => {
+  it('answers an invalid review clearly, and continues', async () => {
     const ask = (body: string, options: Parameters<typeof httpAsk>[2] = {}): Promise<HttpAnswer> =>
       httpAsk(port, '/validate', {
         method: 'POST',

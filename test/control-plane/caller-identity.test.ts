@@ -84,7 +84,7 @@ describe('an anonymous client', () => {
     expect(await running.counted('xds_streams_refused_total{reason="identity"}')).toBe(1);
   });
 
-  it('is served every fleet where that is allowed, but not with a wrong token', async () => {
+  it('is served every fleet if that is allowed, but not with a wrong token', async () => {
     const fleetsOfClients = new Map([['token:edge', ['blue']]]);
     const running = await start({
       tokensFile: tokensFile(`edge ${edgeToken}`),
@@ -134,7 +134,7 @@ describe('a token of the file', () => {
     expect(await outcome(connect(running, shown))).toEqual(expected);
   });
 
-  it('is followed: who has another one is served, the streams of one that is gone end, and a bad file changes nothing', async () => {
+  it('is followed: a client with another one is served, the streams of one that is gone end, and a bad file changes nothing', async () => {
     const file = tokensFile(text);
     const running = await start({ tokensFile: file });
     let shown = edgeToken;
@@ -195,7 +195,7 @@ describe('parseTokens', () => {
     ],
     ['edge 123456789012345', 'line 1: the token must have at least 16 characters, it has 15'],
     [`a ${edgeToken}\nb ${edgeToken}`, 'line 2: another name has the same token'],
-  ])('refuses %j without showing a token', (text, message) => {
+  ])('rejects %j without showing a token', (text, message) => {
     expect(() => parseTokens(text)).toThrow(new Error(message));
     expect(message).not.toContain(edgeToken);
   });
@@ -251,7 +251,7 @@ describe('a service account', () => {
       reviewed(new Error('connection refused')),
       '14 UNAVAILABLE: the API server cannot be asked about the token',
     ],
-  ])('is refused with %s', async (_, claims, serviceAccounts, expected) => {
+  ])('is rejected with %s', async (_, claims, serviceAccounts, expected) => {
     const running = await start({ fleetsOfClients, serviceAccounts });
     const token = unsignedToken({ aud: [audience], exp: inAnHour(), ...claims });
     const client = connect(running, { token });

@@ -123,13 +123,13 @@ describeWithBareApiServer('RateLimitConfigs on the API server', (api) => {
     expect(api().mustKubectl(args)).toContain('serverside-applied (server dry run)');
   });
 
-  it.each(acceptedSpecs)('are accepted and kept as written: $name', ({ spec }) => {
+  it.each(acceptedSpecs)('are accepted and stored as written: $name', ({ spec }) => {
     const { status, warnings, body } = tryApply(spec);
     expect([status, warnings]).toEqual([201, []]);
     expect(JSON.parse(body).spec).toEqual({ className: 'weir', fleet: 'default', ...spec });
   });
 
-  it.each(rejectedSpecs)('are refused with $name', ({ spec, server }) => {
+  it.each(rejectedSpecs)('are rejected with $name', ({ spec, server }) => {
     const { status, body } = tryApply(spec);
     expect(inNewerWords(JSON.parse(body).message)).toContain(server);
     expect(status).toBeGreaterThanOrEqual(400);
@@ -141,7 +141,7 @@ describeWithBareApiServer('RateLimitConfigs on the API server', (api) => {
   });
 
   it.each(['strict', 'warn', 'ignore'])(
-    'are refused one level too deep, with field validation %s',
+    'are rejected one level too deep, with field validation %s',
     (validation) => {
       const input = config({ domain: 'deep', descriptors: [nested(9)] });
       const result = api().kubectl(['create', `--validate=${validation}`, '-f', '-'], { input });
@@ -202,7 +202,7 @@ describeWithBareApiServer('RateLimitConfigs on the API server', (api) => {
     expect(JSON.parse(written)).toEqual(status);
   });
 
-  it('are found by their domain where Kubernetes knows selectable fields, which 1.30 drops', () => {
+  it('are found by their domain if Kubernetes knows selectable fields, which 1.30 drops', () => {
     for (const name of ['chosen', 'other'])
       api().mustKubectl(['apply', '-f', '-'], { input: config({ domain: `by-${name}` }, name) });
     const selector = ['get', 'rlc', '--field-selector=spec.domain=by-chosen', '-o', 'name'];

@@ -70,7 +70,7 @@ describeWithApiServer('domains and fleets', (api) => {
   const everServed = (): string[] =>
     clients.flatMap(({ received }) => received.flatMap(({ names }) => names)).sort();
 
-  it('keeps a domain for its namespace over kubectl replace --force, no matter who has waited', async () => {
+  it('keeps a domain for its namespace over kubectl replace --force, whichever namespace has waited', async () => {
     const slow = { DOMAIN_RELEASE_DELAY: '10m' };
     const replicas = [await start('a', slow), await start('b', slow)];
     const limiters = await Promise.all(replicas.map((replica, i) => connect(replica, `lim-${i}`)));
@@ -163,7 +163,7 @@ describeWithApiServer('domains and fleets', (api) => {
     }, patient);
   }, 60_000);
 
-  it('makes a record anew that is deleted or damaged, and holds what it knew', async () => {
+  it('recreates a record that is deleted or damaged, and holds what it knew', async () => {
     const replica = await start('a');
     apply('owner');
     await awaitRecord('owner');
@@ -295,7 +295,7 @@ describeWithApiServer('domains and fleets', (api) => {
     expect(api().mustKubectl(service)).toBe('weir-limiter');
   }, 60_000);
 
-  it('refuses specs of fleets that say nothing', () => {
+  it('rejects specs of fleets that say nothing', () => {
     for (const [spec, problem] of [
       [{ allowedNamespaces: { from: 'Selector' } }, 'selector is needed with from: Selector'],
       [{ allowedNamespaces: { selector: {} } }, 'selector is needed with from: Selector'],
@@ -315,7 +315,7 @@ describeWithApiServer('domains and fleets', (api) => {
     }
   });
 
-  it('leaves all fleets open to all where their definition is missing', async () => {
+  it('leaves all fleets open to all if their definition is missing', async () => {
     api().mustKubectl(['delete', 'crd', 'ratelimitfleets.ratelimit.weir.dev']);
     try {
       await start('a');

@@ -99,7 +99,7 @@ describeWithApiServer('Programmed', (api) => {
     }
   }, 60_000);
 
-  it('is False when a limiter comes back with rules of before a restart and refuses the new ones', async () => {
+  it('is False when a limiter returns with rules from before a restart and rejects the new ones', async () => {
     const port = await startLeader('first');
     const stays = await limiter(port, 'lim-0');
     const leaves = await limiter(port, 'lim-1');
@@ -172,7 +172,7 @@ describeWithApiServer('Programmed', (api) => {
     await eventually(() => expect(events().items[0]?.type).toBe('Warning'));
   }, 60_000);
 
-  it('does not depend on a replica cut off from the API server: it sends no old rules to who has rules', async () => {
+  it('does not depend on a replica cut off from the API server: it sends no old rules to a limiter that has rules', async () => {
     const proxy = await TcpProxy.to(Number(new URL(api().url).port));
     onTestFinished(() => proxy.close());
     applyFleet(api(), { count: 2 });

@@ -90,7 +90,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     await eventually(() => expect(spec()?.service).toEqual({ namespace, name: service }));
   }, 60_000);
 
-  it('say that their endpoints may not be read, also where another one may not be created', async () => {
+  it('say that their endpoints may not be read, also if another one may not be created', async () => {
     const edit = (change: (verbs: string[]) => string[]): void => {
       const args = ['role', 'weir-control-plane', '-n', namespace];
       const role = JSON.parse(api().mustKubectl(['get', ...args, '-o', 'json']));

@@ -45,7 +45,7 @@ const second = snapshot(rules('a', 1), rules('b', 2), rules('c', 1));
 const half = snapshot(rules('a', 5), { ...rules('a', 9), name: 'team/z' }, rules('c', 7));
 
 describe.each([true, false])('control plane and limiter, incremental: %s', (incremental) => {
-  it('go together through changes, and through a control plane that starts anew', async () => {
+  it('go together through changes, and through a control plane that restarts', async () => {
     const { server, port } = await startXdsServer();
     server.serve(fleetsOf(first));
     const watched = await WatchedXdsSource.start({ port, incremental, node: weir });
@@ -65,7 +65,7 @@ describe.each([true, false])('control plane and limiter, incremental: %s', (incr
   });
 });
 
-describe('a refusal', () => {
+describe('a rejection', () => {
   it('is of the resources that are bad, by incremental xDS, and the others are in force', async () => {
     const { server, port } = await startXdsServer();
     server.serve(fleetsOf(second));
@@ -142,8 +142,8 @@ class Pair {
   }
 }
 
-describe('whatever changes, is refused or gets lost', () => {
-  it('a limiter has what is served but for what it refuses, and says so when it comes again', () => {
+describe('whatever changes, is rejected or gets lost', () => {
+  it('a limiter has what is served except for what it rejects, and says so when it connects again', () => {
     const requests = fc.integer({ min: 0, max: 3 });
     const served = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), requests);
     const step = fc.record({ served, isLost: fc.boolean(), reconnects: fc.boolean() });

@@ -767,7 +767,7 @@ describe('a control plane', () => {
     expect(controlPlane.lines.join()).not.toContain('T0KEN');
   });
 
-  it('gives no rules to a stranger, and takes no refusal from him', async () => {
+  it('gives no rules to an unknown client, and accepts no rejection from it', async () => {
     const controlPlane = await start({ XDS_TOKENS_FILE: limiterTokens, XDS_HOST: '0.0.0.0' });
     const metadata = { pod: 'limiter-0', instance: 'one', fleet: 'default' };
     const limiter = connectLimiter(controlPlane.ports.xds, {
@@ -815,7 +815,7 @@ describe('a control plane', () => {
     expect(controlPlane.lines.join('\n')).not.toContain('HIDDEN');
   });
 
-  it('leads, where there is no other', async () => {
+  it('leads, if there is no other', async () => {
     const controlPlane = await start({ POD_NAME: 'alone' });
     expect(await controlPlane.metric('leader')).toBe(1);
     expect((await controlPlane.snapshot()).leader).toBe('alone');

@@ -92,7 +92,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
       { ...common, requestsPerUnit: undefined, block: true, unit: 'minute' },
       'unit is for',
     ],
-  ])('are refused by the API server with %s', (_, spec, words) => {
+  ])('are rejected by the API server with %s', (_, spec, words) => {
     const { status, stderr } = api().kubectl(['apply', '-f', '-'], { input: overrideText('bad', spec) });
     expect(stderr).toContain(words);
     expect(status).not.toBe(0);

@@ -77,7 +77,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
     expect([...first.reported, ...second.reported, ...other.reported]).toEqual([]);
   });
 
-  it('are in several ConfigMaps where one is too small', async () => {
+  it('are in several ConfigMaps if one is too small', async () => {
     const { want, seen, reported } = open();
     const long = (): string => randomBytes(300_000).toString('base64');
     const many = ['a', 'b', 'c', 'd', 'e'].map((name): RemovedObject => {

@@ -37,7 +37,7 @@ function kept(generation: number, spec: unknown = { domain: 'd' }): StoredSpec {
 
 const names = (api: ApiServer): string[] => api.names('configmaps', { namespace }, role);
 
-describeWithDistantApiServer('kept specs on the API server', (api, network) => {
+describeWithDistantApiServer('stored specs on the API server', (api, network) => {
   beforeAll(() => {
     api().applyFiles('examples/kubernetes/rbac.yaml');
   });
@@ -141,7 +141,7 @@ describeWithDistantApiServer('kept specs on the API server', (api, network) => {
     expect(reported).toEqual([]);
   });
 
-  it('are passed over where they are damaged', async () => {
+  it('are passed over if they are damaged', async () => {
     const input = JSON.stringify({
       apiVersion: 'v1',
       kind: 'ConfigMap',

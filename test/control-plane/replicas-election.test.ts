@@ -142,7 +142,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     expect(all.flatMap(({ reported }) => reported).filter((line) => line.startsWith('failed'))).toEqual([]);
   });
 
-  it('goes on when somebody deletes the Lease', async () => {
+  it('continues when somebody deletes the Lease', async () => {
     const one = candidate(api(), 'one', 'deleted');
     one.election.start();
     await eventually(() => expect(one.election.leads).toBe(true));
@@ -152,7 +152,7 @@ describeWithDistantApiServer('an election on the API server', (api, network) => 
     expect(one.reported).not.toContain('stopped');
   });
 
-  it('ends for a leader whose API server is away, before its Lease does, and begins anew with the server', async () => {
+  it('ends for a leader whose API server is away, before its Lease does, and restarts with the server', async () => {
     const one = candidate(api(), 'one', 'outage');
     one.election.start();
     await eventually(() => expect(one.election.leads).toBe(true));

@@ -206,7 +206,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     expect(writes).toBeLessThan(8);
   });
 
-  it('carry ten thousand limiters, in several ConfigMaps where one is too small', async () => {
+  it('carry ten thousand limiters, in several ConfigMaps if one is too small', async () => {
     const [a, b] = [replica(api(), 'a', { maxPartBytes: 200_000 }), replica(api(), 'b')];
     const many = Array.from({ length: 10_000 }, (_, index) => {
       const instance = crypto.randomUUID();
@@ -269,7 +269,7 @@ describeWithDistantApiServer('replicas on the API server', (api, network) => {
     kill();
   });
 
-  it('count nobody out while the API server is away', async () => {
+  it('regard no limiter as gone while the API server is away', async () => {
     const cutOffs: boolean[] = [];
     const a = replica(api(), 'a', { cutOff: (isCutOff) => void cutOffs.push(isCutOff) });
     const b = replica(api(), 'b');

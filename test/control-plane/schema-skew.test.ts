@@ -171,7 +171,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   const storedSpecs = (): string[] =>
     api.names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=kept-spec');
 
-  it('leaves limits in force where new fields hold their defaults, and names each field once', async () => {
+  it('leaves limits in force if new fields hold their defaults, and names each field once', async () => {
     expect(await apply(3)).toMatchObject({ status: 0, stderr: '' });
     await holds('shop', 3);
     await install(newer);
@@ -188,7 +188,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(plane!.program.output.match(/ is ignored/g)).toHaveLength(2);
   });
 
-  it('leaves the last accepted spec in force where a new field holds something else, in the next process too', async () => {
+  it('leaves the last accepted spec in force if a new field holds something else, in the next process too', async () => {
     const { status, stderr } = await apply(5, { burstMode: 'On' });
     expect(stderr).toMatch(
       /^Warning: UnknownField: spec\.descriptors\[0\]\.burstMode comes from a newer CRD .*: generation 2 would stay in force\n$/,
@@ -206,7 +206,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     await says('shop', 'False UnknownField');
   });
 
-  it('serves an object without the field where nothing of it was accepted, as after a rollback', async () => {
+  it('serves an object without the field if nothing of it was accepted, as after a rollback', async () => {
     const { status, stderr } = await apply(6, { burstMode: 'On' }, 'rolled');
     expect(stderr).toMatch(/it would be served without it\n$/);
     expect(status).toBe(0);

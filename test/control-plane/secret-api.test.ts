@@ -78,7 +78,7 @@ function ask(question: Question = {}): Promise<Answer> {
 }
 
 describe('openSecretApi', () => {
-  it('gives the secret to anyone who has the token', async () => {
+  it('gives the secret to a caller with the token', async () => {
     await start();
     const { status, headers, body } = await ask();
     expect(status).toBe(200);
@@ -178,13 +178,13 @@ describe('openSecretApi', () => {
     ['x', 'API_TOKEN: the token must have at least 16 characters, it has 1'],
     ['x'.repeat(15), 'API_TOKEN: the token must have at least 16 characters, it has 15'],
     ['x'.repeat(4_097), 'API_TOKEN: the token must have at most 4096 characters, it has 4097'],
-  ])('does not open with a token that nobody could send', async (value, message) => {
+  ])('does not open with a token that no client can send', async (value, message) => {
     await expect(start({ token: { variable: 'API_TOKEN', value } })).rejects.toThrow(message);
   });
 });
 
 describe('a lookup', () => {
-  it('is reported with who and from where, without the token', async () => {
+  it('is reported with its caller and address, without the token', async () => {
     await start();
     await ask({ userAgent: `curl/8${'x'.repeat(200)}` });
     expect(reported).toEqual([
@@ -220,7 +220,7 @@ describe('a lookup', () => {
     expect(reported).toContain('Rejected a lookup of the signing secret: 127.0.0.1: slowed: 1');
   });
 
-  it('does not count who shows no token: that is no guess', async () => {
+  it('does not count a caller without a token, because that is no guess', async () => {
     await start();
     for (let i = 0; i < 20; i++) expect((await ask({ authorization: undefined })).status).toBe(401);
     expect((await ask({ authorization: 'Bearer a-wrong-token-of-the-api' })).status).toBe(401);

@@ -112,7 +112,7 @@ describeWithDistantApiServer('KubernetesSource', (server, network) => {
     await eventually(() => expect([...source.objects.values()][0]).toMatchObject({ generation: 2, status }));
   });
 
-  it('gives an object that was created anew another uid', async () => {
+  it('gives an object that was recreated another uid', async () => {
     apply(api, one, 'a');
     const { source, reported } = startSource(clientOf(api), { namespaces: [one] });
     await eventually(() => expect(reported).toEqual([listed(1)]));

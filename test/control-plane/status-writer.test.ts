@@ -142,7 +142,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(get(api(), 'versions').status).toEqual(second);
   });
 
-  it('is refused where the schema does not allow it', async () => {
+  it('is rejected if the schema does not allow it', async () => {
     const object = create(api(), 'refused');
     const writer = writerOf(api());
     const conditions = [condition('Accepted', { message: 'x'.repeat(40_000) })];
@@ -150,7 +150,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(outcome).toMatchObject({ is: 'refused', error: { status: 422 } });
   });
 
-  it('is refused in words that name the right where that is missing', async () => {
+  it('is rejected with a message that names the missing right', async () => {
     const object = create(api(), 'forbidden');
     const writer = writerOf(api(), { user: 'nobody' });
     const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
@@ -203,7 +203,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(reported).toEqual([]);
   });
 
-  it('is cut where an event is too long for the API', async () => {
+  it('is cut if an event is too long for the API', async () => {
     const object = create(api(), 'long');
     const { events, reported } = recorder(api());
     events.record({ object, type: 'Normal', reason: 'Valid', note: 'ü'.repeat(2_000) });
@@ -213,7 +213,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(reported).toEqual([]);
   });
 
-  it('never holds up anyone who records events, and counts what was dropped', async () => {
+  it('never delays a caller that records events, and counts what was dropped', async () => {
     const object = create(api(), 'storm');
     const { events, reported, counted } = recorder(api());
     for (let index = 0; index < 100; index++) {
@@ -223,7 +223,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(reported).toEqual([]);
   });
 
-  it('is lost with a word when the API server refuses it', async () => {
+  it('is lost with a message when the API server rejects it', async () => {
     const object = { ...create(api(), 'nowhere'), namespace: 'missing' };
     const { events, reported } = recorder(api());
     events.record({ object, type: 'Normal', reason: 'Valid', note: 'accepted' });

@@ -125,7 +125,7 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
     expect(reported).toEqual(['listed']);
   });
 
-  it('goes on after a watch ended without listing again', async () => {
+  it('continues after a watch ended without listing again', async () => {
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
     const { watch, reported } = startWatch(counting, namespace, { limits: { watchSeconds: 1 } });
     await eventually(() => expect(reported).toEqual(['listed']));
@@ -138,7 +138,7 @@ describeWithOwnApiServer('ResourceWatch', (server) => {
     expect(reported).toEqual(['listed']);
   });
 
-  it('opens a silent watch anew', async () => {
+  it('opens a silent watch again', async () => {
     const counting = clientOf(api, { Client: CountingClient }) as CountingClient;
     const limits = { idleTimeoutMs: 100, firstDelayMs: 10, maxDelayMs: 20 };
     const { watch, reported } = startWatch(counting, namespace, { limits });

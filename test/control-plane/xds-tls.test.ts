@@ -78,7 +78,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   }
 
   describe('without client certificates', () => {
-    it('serves who knows the authority', async () => {
+    it('serves clients that know the authority', async () => {
       const { authority, server } = makeWorld();
       const { port } = await start(server);
       const client = connectAs(port, authority.caFile, 'blue');
@@ -112,7 +112,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
         true,
         "the caller's certificate is from an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)",
       ],
-    ])('refuses who %s, and says why', async (_, showsOne, reason) => {
+    ])('rejects a client that %s, and says why', async (_, showsOne, reason) => {
       const { folder, authority, server } = makeWorld();
       const { port, server: xds, events } = await start({ ...server, clientCaFile: authority.caFile });
       const stranger = createAuthority(openssl, folder, 'other').issue({ name: 'stranger' });

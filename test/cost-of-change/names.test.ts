@@ -198,7 +198,7 @@ describe('the files that touch', () => {
     ]);
   });
 
-  it('a reason name it where a reason stands', () => {
+  it('a reason name it in the place of a reason', () => {
     expect([...measured.touched.reason]).toEqual([
       ['FleetNotAllowed', ['control-plane/conditions.ts', 'control-plane/decide.ts']],
       ['Settled', ['control-plane/conditions.ts']],
@@ -236,7 +236,7 @@ describe('a project', () => {
     expect(measureCommit(root, 'HEAD', 'tsconfig.json')).toEqual(measured);
   });
 
-  it('without the types of rules is refused, with the place to correct', () => {
+  it('without the types of rules is rejected, with the place to correct', () => {
     writeFileSync(join(root, 'rules/model.ts'), 'export interface Rule { hideIdentity: boolean }');
     expect(() => measureCost(root, 'tsconfig.json')).toThrow(
       'rules/model.ts has no type Calendar: correct ruleTypes in scripts/cost-of-change/fields.ts',

@@ -291,7 +291,7 @@ describe('POST /v1/explain', () => {
       { domain: 'shop', entries: [{ key: 'a', value: '' }], at: 'now' },
       'at: expected a time such as 2026-01-31T12:00:00Z, not "\\"now\\""',
     ],
-  ])('refuses %o', async (question, detail) => {
+  ])('rejects %o', async (question, detail) => {
     const { status, json } = await explain(await start(), question);
     expect([status, json.detail]).toEqual([
       400,

@@ -26,7 +26,7 @@ async function run(command: string) {
   return JSON.parse(stdout);
 }
 
-it('reserves, settles and looks', async () => {
+it('reserves, commits and reads', async () => {
   expect(others).toEqual([]);
   const [shown] = fencedBlocks(readDocument(page)).filter(({ language }) => language === 'json');
   const first = await run(reserve);

@@ -94,7 +94,7 @@ describe('the first pages', () => {
     await limiter?.stop();
   });
 
-  it('has no block that nobody runs', () => {
+  it('has no block that no test runs', () => {
     const known = [
       'export PATH=',
       'curl -i --json',
@@ -161,7 +161,7 @@ describe('the first pages', () => {
     expect(output).toMatch(/^ratelimit\.service\.rate_limit\.shop\.remote_address\.total_hits: \d+$/m);
   });
 
-  it('says who was refused, lets them through and takes that back', () => {
+  it('says which callers were over limit, lets them through and reverts that', () => {
     shellUntil(block('curl -i --json'), /^HTTP\/1\.1 429 /, 12);
     const output = shell(`set -e\n${block('bin/weir why')}`);
     expect(output).toMatch(/ over limit: remote_address=203\.0\.113\.7 of shop/);
@@ -199,7 +199,7 @@ describe('the first pages', () => {
     expect(refused.status).toBe(7);
   });
 
-  it('gets rules from the control plane, and shows who has them', async () => {
+  it('gets rules from the control plane, and shows which limiters have them', async () => {
     const controlPlane = start(block('npm run control-plane'));
     try {
       await controlPlane.printed(/start a limiter/);

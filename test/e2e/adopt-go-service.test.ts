@@ -59,7 +59,7 @@ describeWithServer('moving over from the Go service', redisProgram, (path) => {
     });
   });
 
-  it('goes on where the counter of the Go service stands, and leaves it the count', async () => {
+  it('continues from the counter of the Go service, and leaves it the count', async () => {
     // As the Go service names and writes it. A minute that ends meanwhile begins with none.
     const keyNow = (): string => `rl_user_ann_${Math.floor(Date.now() / 60_000) * 60}`;
     for (let tries = 0; tries < 2; tries++) {

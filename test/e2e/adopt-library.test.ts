@@ -71,7 +71,7 @@ const asModule = program(`import * as library from '${name}';\nawait main(librar
 const asCommonJs = program(`import('${name}').then(main);`);
 
 describe('the packed library', () => {
-  it('is small and brings nobody', () => {
+  it('is small and has no dependencies', () => {
     expect(others).toEqual([]);
     const installed = readdirSync(join(folder, 'node_modules')).filter((one) => !one.startsWith('.'));
     expect(installed).toEqual([name.split('/')[0]]);
@@ -93,7 +93,7 @@ describe('the packed library', () => {
 
   const nodes = [node22Program, node24Program].map((one) => [one.command, findServer(one)] as const);
   it.each([...nodes, ['node 26', { path: process.execPath }] as const])(
-    'runs by %s, as ES module and from CommonJS, says nothing and ends by itself',
+    'runs by %s, as ES module and from CommonJS, prints nothing and ends by itself',
     (_, found) => {
       if ('missing' in found) throw new Error(found.missing);
       for (const [file, text] of [

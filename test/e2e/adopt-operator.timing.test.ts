@@ -228,7 +228,7 @@ describe.skipIf(!canRun)('four nights', () => {
     });
   }, 120_000);
 
-  it('a rule matches nobody for a typing mistake: explain names what is near', async () => {
+  it('a rule matches no caller because of a typing error: explain names what is similar', async () => {
     put(manifest('remote_adress', 2));
     const client = '203.0.113.7';
     const explain = command('Requests are not limited', 'weir explain');

@@ -187,7 +187,7 @@ describe('budgets', () => {
     expect(await left('partial')).toMatchObject([{ used: 7, reserved: 0 }, {}]);
   });
 
-  it('refuse what they have not, say who refused, and hold nothing of it', async () => {
+  it('report an amount that does not fit, name the limit, and hold nothing of it', async () => {
     await reserve({ ...about({ user: 'ada' }), amount: 450 });
     const refused = await reserve({ ...about({ team: 'b' }, { user: 'ada' }), amount: 100 });
     expect(refused.status).toBe(429);
@@ -210,7 +210,7 @@ describe('budgets', () => {
     expect(status).toBe(429);
   });
 
-  it('are repeated by an id of the caller, which stands for one reservation', async () => {
+  it('are repeated by an ID of the caller, which identifies one reservation', async () => {
     const asked = { ...about({ team: 'c' }), amount: 10, reservationId: 'of-c-1' };
     const [first, second] = [await reserve(asked), await reserve(asked)];
     expect([first.body.repeated, second.body.repeated, second.status]).toEqual([false, true, 200]);
@@ -229,7 +229,7 @@ describe('budgets', () => {
     expect(more.body).toMatchObject({ outcome: 'settled', charged: 700, scopes: [{ used: 700, left: 0 }] });
   });
 
-  it('charge what was not reserved once, where it is said what for', async () => {
+  it('charge what was not reserved once, if its descriptors are given', async () => {
     const asked = { ...about({ user: 'dan' }), reservationId: 'lost-1', actualAmount: 30 };
     expect((await commit({ reservationId: 'lost-1', actualAmount: 30 })).status).toBe(400);
     expect((await commit({ domain: 'llm', reservationId: 'lost-1', actualAmount: 30 })).status).toBe(404);
@@ -289,7 +289,7 @@ describe('budgets', () => {
   });
 });
 
-it('need rights where callers have some', async () => {
+it('need rights if callers have some', async () => {
   const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
   const hash = createHash('sha256').update(secret).digest('hex');
   const file = join(folder, 'callers.yaml');
@@ -338,7 +338,7 @@ it('need rights where callers have some', async () => {
   }
 });
 
-it('are 501 where the store cannot hold them', async () => {
+it('are 501 if the store cannot hold them', async () => {
   const root = join(folder, 'memcache');
   mkdirSync(join(root, 'config'), { recursive: true });
   writeFileSync(

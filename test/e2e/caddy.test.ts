@@ -78,7 +78,7 @@ describeWithServer('the recipe for Caddy', caddyProgram, (caddy) => {
       expect(questions).toBe(1);
     });
 
-    it('refuses with the short form, too, and lets nothing pass without a limiter', async () => {
+    it('limits with the short form, too, and lets nothing pass without a limiter', async () => {
       const [short] = fencedBlocks(readDocument('examples/caddy/README.md')).filter(
         ({ language }) => language === 'caddyfile',
       );

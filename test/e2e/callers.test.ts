@@ -141,7 +141,7 @@ const byToken = `callers:
 `;
 
 describe('a token', () => {
-  it('says who asks, over gRPC', async () => {
+  it('identifies callers over gRPC', async () => {
     const { limiter } = await start(byToken);
     const caller = new Caller(limiter.ports.grpc);
     expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
@@ -199,7 +199,7 @@ describe('a token', () => {
     expect(counted).toBe(2);
   });
 
-  it('says who asks over /json, and health is for everybody', async () => {
+  it('identifies callers over /json, and answers health to every caller', async () => {
     const { limiter } = await start(byToken);
     const ask = (domain: string, authorization?: string): Promise<HttpAnswer> =>
       httpAsk(limiter.ports.http, `/json`, {
@@ -228,7 +228,7 @@ describe('a token', () => {
     expect(await caller.call('/grpc.health.v1.Health/List', health)).toBe('OK');
   });
 
-  it('is not asked for by reflection, which is for everybody where it is switched on', async () => {
+  it('is not required by reflection, which is for every caller if it is enabled', async () => {
     const { limiter } = await start(byToken, { GRPC_REFLECTION: 'true' });
     const caller = new Caller(limiter.ports.grpc);
     const question = create(ServerReflectionRequestSchema, {
@@ -293,7 +293,7 @@ describe('tokens on a listener without TLS', () => {
     expect(warned(limiter)).toEqual(both);
   });
 
-  it('are not where nobody else hears them', async () => {
+  it('are not if no other program can read them', async () => {
     expect(warned((await start(byToken)).limiter)).toEqual([]);
     const socket = { GRPC_UDS: join(temporaryFolder(), 'grpc.sock') };
     const { limiter } = await start(byToken, { ...open, ...socket });
@@ -322,7 +322,7 @@ describe('the order', () => {
 });
 
 describe('without a file', () => {
-  it('nobody is asked who he is, whatever he shows', async () => {
+  it('no caller is identified, whatever it shows', async () => {
     const { limiter } = await start(byToken, { CALLERS_FILE: '' });
     const caller = new Caller(limiter.ports.grpc);
     expect(await caller.ask(about('shop'))).toBe('OK');
@@ -341,7 +341,7 @@ describe('a rate', () => {
   - { name: two, token_sha256: ${sha256}, domains: [a] }
 `;
 
-  it('refuses what is above it, of this caller alone', async () => {
+  it('rejects what is above it, of this caller alone', async () => {
     const { limiter } = await start(limited(2));
     const caller = new Caller(limiter.ports.grpc);
     const answers = await Promise.all(
@@ -483,7 +483,7 @@ describe('a rate', () => {
   });
 });
 
-describe('anyone who is nobody else', () => {
+describe('a caller that matches no other entry', () => {
   it('is let in by an entry that says so', async () => {
     const { limiter } = await start(`${byToken}  - { anonymous: true, domains: [open] }\n`);
     const caller = new Caller(limiter.ports.grpc);
@@ -518,7 +518,7 @@ describe('the debug listener', () => {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
 
-  it('shows everything to anyone who has the token, which may change, and nothing to others but that it lives', async () => {
+  it('shows everything to callers with the token, which may change, and only health to others', async () => {
     const file = join(temporaryFolder(), 'token');
     writeFileSync(file, ` ${secret}\n`);
     const { limiter } = await start(byToken, { DEBUG_TOKEN_FILE: file });
@@ -605,7 +605,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
   - { name: ops, token_sha256: ${sha256}, domains: ['*'] }
 `;
 
-  it('knows who asks over gRPC, the first entry that matches, before any token', async () => {
+  it('knows the caller over gRPC by the first entry that matches, before any token', async () => {
     const { limiter, write } = await start(byCertificate, {
       ...{ GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: server.certFile },
       ...{ GRPC_SERVER_TLS_KEY: server.keyFile, GRPC_CLIENT_TLS_CACERT: authority.caFile },

@@ -159,7 +159,7 @@ describe('an answer', () => {
     expect(await warningsOf({ descriptors: descriptors.slice(1), hits: 6 })).toBeUndefined();
   });
 
-  it('has every member where nothing is limited, and says which of several limits decided', async () => {
+  it('has every member if nothing is limited, and says which of several limits decided', async () => {
     const descriptors = [[{ open: '' }], [{ nobody: 'x' }], [{ plan: 'gold' }], [{ quiet: 'x' }]];
     const { status, body } = await ask(limiter, { body: { domain: 'shop', descriptors, hits: 5 } });
     const none = { code: 'OK', limit: null, used: null, left: null, reset: null };
@@ -191,7 +191,7 @@ describe('an answer', () => {
     expect([status, JSON.parse(body).descriptors[0]]).toMatchObject([200, { used: 0, left: 2 }]);
   });
 
-  it('is counted as any other: with /json, in statistics and among the refusals', async () => {
+  it('is counted as any other: with /json, in statistics and among the requests over limit', async () => {
     const address = '203.0.113.9';
     await limiter.ask('shop', [{ remote_address: address }]);
     await ask(limiter, about({ remote_address: address }));
@@ -212,7 +212,7 @@ describe('an answer', () => {
     expect(refusals.reduce((sum: number, { count }: { count: number }) => sum + count, 0)).toBe(3);
   });
 
-  it('takes connections that go on, also after mistakes', async () => {
+  it('takes connections that continue, also after mistakes', async () => {
     const answers = await Promise.all([
       ask(limiter, { body: '{' }),
       ask(limiter, { method: 'PUT', body: {} }),
@@ -348,7 +348,7 @@ describe('a mistake', () => {
     ).toEqual([1, 1, 1]);
   });
 
-  it('in the domain is a 404 that says which was meant', async () => {
+  it('in the domain is a 404 that says which was intended', async () => {
     const asked = (domain: string) => ask(limiter, { body: { domain, descriptors: [[{ a: 'b' }]] } });
     expect(problem(await asked('shpo'))).toEqual({
       status: 404,
@@ -361,7 +361,7 @@ describe('a mistake', () => {
   });
 });
 
-describe('who asks', () => {
+describe('the caller', () => {
   const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
   const hash = createHash('sha256').update(secret).digest('hex');
   const bearer = (name: string) => ({ authorization: `Bearer ${name}.${secret}` });
@@ -389,7 +389,7 @@ describe('who asks', () => {
     'a domain that there is not': { body: { domain: 'nobody', descriptors: [[{ a: '' }]] } },
   };
   for (const [name, sent] of Object.entries(bodies)) {
-    it(`is asked for first, before ${name}`, async () => {
+    it(`is required first, before ${name}`, async () => {
       const with_ = (headers: object) => ask(limiter, { ...sent, headers: { ...sent.headers, ...headers } });
       const none = await with_({});
       expect(none.headers['www-authenticate']).toContain('Bearer');

@@ -116,7 +116,7 @@ export function limits(name: string, prepare: (compiled: string) => Started): vo
     await Promise.all([client?.stop(), limiter?.stop()]);
   });
 
-  it('lets pass up to the limit, hands on what is left, and refuses', async () => {
+  it('lets requests pass up to the limit, passes on what is left, and limits', async () => {
     const answers: HttpAnswer[] = [];
     // Some may pass uncounted, or counted without a word, as a program that has just started takes longer than it waits for.
     while (answers.length < 60 && answers.at(-1)?.status !== 429) answers.push(await ask());
@@ -173,7 +173,7 @@ export function limits(name: string, prepare: (compiled: string) => Started): vo
     front.mode = 'passes on';
   });
 
-  it.each([400, 413, 429])('refuses when Weir answers %i', async (mode) => {
+  it.each([400, 413, 429])('limits when Weir answers %i', async (mode) => {
     front.mode = mode;
     expect([(await ask()).status, (await logIn('a')).status]).toEqual([429, 429]);
     front.mode = 'passes on';

@@ -240,7 +240,7 @@ describe.skipIf(isWithout)("by the projects' own definitions", () => {
         expect(api().tryApply(object)).toMatchObject({ status: 201, warnings: [] });
     });
 
-    it.each(names)('are refused with a field that nobody knows, as in examples/%s', (name) => {
+    it.each(names)('are rejected with an unknown field, as in examples/%s', (name) => {
       const others = objectsOf(name).filter(({ kind }) => kind !== 'Secret');
       for (const object of others) {
         const { status, body } = api().tryApply({ ...object, spec: { ...object.spec, weirUnknown: 1 } });

@@ -219,7 +219,7 @@ describe('the token of the debug port', () => {
     expect(notSent).toContain(source);
   });
 
-  it('lets operators look and change, with the commands of the README, and nobody without it', async () => {
+  it('lets operators read and change, with the commands of the README, and no caller without the token', async () => {
     const debugToken = madeToken();
     // Others than its owner read it: the limiter of the image is one.
     expect(statSync(debugToken).mode & 0o777).toBe(0o644);
@@ -298,7 +298,7 @@ it('takes rules from the control plane with the profile xds-config', async () =>
 }, 60_000);
 
 describeWithServer('the Envoys', envoyProgram, (path) => {
-  it('refuse the sixth request of a user', async () => {
+  it('limit the sixth request of a user', async () => {
     const limiter = await startAsIn('docker-compose-example.yml', {
       BACKEND_TYPE: 'memory',
       PROMETHEUS_ADDR: '127.0.0.1:0',

@@ -13,7 +13,7 @@ import { signedToken } from '../support/service-account-token.ts';
 const audience = 'weir-control-plane';
 const namespace = 'weir-system';
 
-describeWithApiServer('limiters that prove who they are by their service account', (api) => {
+describeWithApiServer('limiters that identify themselves by their service account', (api) => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-identity-'));
   let replica: ControlPlaneProcess;
   let uid: string;
@@ -67,7 +67,7 @@ describeWithApiServer('limiters that prove who they are by their service account
     return { limiter, file };
   }
 
-  it('goes on over the end of a token, without a word and without leaving the counts', async () => {
+  it('continues over the end of a token, without a word and without leaving the counts', async () => {
     const seconds = 8;
     const { limiter, file } = await start('limiter-0', tokenFor(seconds));
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
@@ -80,7 +80,7 @@ describeWithApiServer('limiters that prove who they are by their service account
     expect(limiter.program.output).not.toContain(tokenFor(1).split('.')[0]);
   }, 60_000);
 
-  it('is refused with a token that was made for another audience', async () => {
+  it('is rejected with a token that was made for another audience', async () => {
     const token = api().accountToken('limiter', { namespace, audience: 'another' });
     const { limiter } = await start('limiter-1', token);
     await limiter.program.printed(/the token is not for the audience/);

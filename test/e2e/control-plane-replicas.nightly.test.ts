@@ -86,7 +86,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
     api().delete('ratelimitconfigs', { name: 'shop-key', namespace: 'default' });
   }, 60_000);
 
-  it('say which limiter refuses a change, and in its words', async () => {
+  it('say which limiter rejects a change, and in its words', async () => {
     foreign.rejectWith('cannot load that');
     apply({ name: 'shop', domain: 'shop', requests: 6 });
     apply({ name: 'mail', domain: 'mail', requests: 1 });

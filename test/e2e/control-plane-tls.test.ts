@@ -142,7 +142,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     await enforces(await start('blue', blue, { CONFIG_GRPC_XDS_SERVER_TLS_SAN: 'weir.example' }), 'blue');
   });
 
-  it('stay connected while the certificates of the control plane change, and come anew after that', async () => {
+  it('stay connected while the certificates of the control plane change, and reconnect after that', async () => {
     const before = await start('blue', blue);
     await enforces(before, 'blue');
     const next = createAuthority(openssl, folder, 'next');

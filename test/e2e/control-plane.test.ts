@@ -78,7 +78,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
   });
 
-  it('brings a lease to limiters as it is written, and takes it away again', async () => {
+  it('brings a lease to limiters as written, and takes it away again', async () => {
     const rateLimit = { unit: 'hour', requestsPerUnit: 1_000 };
     const leased = (lease: { lease?: string | number }) =>
       apply({ name: 'shop', domain: 'shop', requests: 7, more: [{ key: 'k', rateLimit, ...lease }] });
@@ -142,7 +142,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     });
   }, 60_000);
 
-  it('is not said of the objects beside one that a limiter refuses alone', async () => {
+  it('is not said of the objects beside the only one that a limiter rejects', async () => {
     apply({ name: 'beside', domain: 'beside', requests: 1 });
     const partial = new DeltaClient(replica.ports.xds, { pod: 'partial', accepts: false });
     partial.request();
@@ -158,7 +158,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     api().delete('ratelimitconfigs', { name: 'beside', namespace: 'default' });
   });
 
-  it('gives a domain to the first and shows the second who has it', async () => {
+  it('gives a domain to the first and shows the second its owner', async () => {
     apply({ name: 'another', domain: 'shop', requests: 1 });
     api().mustKubectl(['wait', '--for=condition=Accepted=False', 'rlc/another', '--timeout=10s']);
     expect(conditionOf(api(), 'another', 'Accepted')).toBe('False DomainConflict');

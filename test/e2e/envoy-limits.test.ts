@@ -106,7 +106,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
     expectRetryAfter(refusal, 300);
   });
 
-  it('is notified of the limit that refuses longest where there are several', async () => {
+  it('is notified of the exceeded limit with the longest wait if there are several', async () => {
     const { passed, refusal } = await askUntilOverLimit('/several');
     expect(passed).toBe(2);
     expectRetryAfter(refusal, 3600);

@@ -85,7 +85,7 @@ describeWithServer("options of Envoy's rate limit filter", envoyProgram, (envoyP
     expect([200, 429]).toContain((await answer).status);
   }, 60_000);
 
-  it('refuses a part of what comes while the limiter is away', async () => {
+  it('limits a part of the requests while the limiter is away', async () => {
     await limiter.stop();
     const statuses = async (numerator: number): Promise<number[]> => {
       const port = await startChanged(percent(numerator));

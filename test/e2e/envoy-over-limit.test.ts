@@ -41,7 +41,7 @@ const accessLogFormat = (): string => {
   return `${line.replace(/\\n$/, '')}\n`;
 };
 
-describeWithServer('refusals seen by a real Envoy', envoyProgram, (envoyPath) => {
+describeWithServer('requests over limit seen by a real Envoy', envoyProgram, (envoyPath) => {
   let folder: string;
   let limiter: InProcessLimiter;
   let upstream: Server;

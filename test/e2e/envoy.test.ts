@@ -154,11 +154,11 @@ describeWithServer('a limiter behind a real Envoy', envoyProgram, (envoyPath) =>
     expect(await statuses(5, '/multi/b', { 'x-plan': 'gold' })).toEqual([200, 200, 200, 200, 429]);
   });
 
-  it('refuses when one of several descriptors is over its limit', async () => {
+  it('limits a request if one of several descriptors is over its limit', async () => {
     expect(await statuses(2, '/both', { 'x-plan': 'free' })).toEqual([200, 429]);
   });
 
-  it('never refuses for a rule in shadow mode, and counts what it would have refused', async () => {
+  it('never limits by a rule in shadow mode, and counts what it would have limited', async () => {
     expect(await statuses(3, '/shadow')).toEqual([200, 200, 200]);
     expect(await stat('ratelimit.service.rate_limit.edge.path_/shadow.shadow_mode')).toBe(2);
   });

@@ -80,7 +80,7 @@ async function answers(limiter: InProcessLimiter): Promise<Record<string, number
 }
 
 describe('/v1/forward-auth/<profile>', () => {
-  it('lets requests pass until the limit, then refuses them with what a client needs', async () => {
+  it('lets requests pass until the limit, then limits them with what a client needs', async () => {
     const limiter = await start();
     for (const left of ['1', '0']) {
       const answer = await ask(limiter, 'shop', from('10.9.9.9, 203.0.113.7'));
@@ -130,7 +130,7 @@ describe('/v1/forward-auth/<profile>', () => {
     }
   });
 
-  it('refuses with the status of the profile, by the hop that it trusts', async () => {
+  it('limits with the status of the profile, by the hop that it trusts', async () => {
     const limiter = await start();
     const asked = from('203.0.113.7, 10.0.0.1');
     await ask(limiter, 'closed', asked);
@@ -159,7 +159,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(reported[0]).toContain('profile=shop header=X-Forwarded-For');
   });
 
-  it('answers by onError where the domain has no rules', async () => {
+  it('answers by onError if the domain has no rules', async () => {
     const limiter = await start();
     expect(await ask(limiter, 'nowhere', from('203.0.113.7'))).toMatchObject({ status: 200, body: '' });
     const denied = await ask(limiter, 'nowhere-closed', from('203.0.113.7'));
@@ -169,7 +169,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(limiter.lines.join('\n')).toContain('there are no rules for the domain');
   });
 
-  it('is past no limit for anyone who sends more than a request may have', async () => {
+  it('does not let a client that sends more than a request may have pass a limit', async () => {
     const limiter = await start({ REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' });
     const long = (bytes: number) => ({ headers: { 'X-Forwarded-Uri': `/${'a'.repeat(bytes)}` } });
     expect((await ask(limiter, 'path', long(200))).headers['x-weir-refused']).toBeUndefined();
@@ -180,7 +180,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(await answers(limiter)).toEqual({ allowed: 1, too_large: 1 });
   });
 
-  it('says 403 to anyone who sends more where that is an error', async () => {
+  it('says 403 to a caller that sends more if that is an error', async () => {
     const small = { REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' };
     const limiter = await start({ ...small, REQUEST_TOO_LARGE: 'error' });
     const headers = { 'X-Forwarded-Uri': `/${'a'.repeat(2000)}` };
@@ -188,7 +188,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(await answers(limiter)).toEqual({ too_large: 1 });
   });
 
-  it('reads a header that stands behind thousands of others', async () => {
+  it('reads a header after thousands of others', async () => {
     const limiter = await start();
     const others = Object.fromEntries(Array.from({ length: 2_500 }, (_, i) => [`a${i}`, '1']));
     const sent = { headers: { ...others, 'X-Forwarded-For': '203.0.113.7' } };
@@ -211,7 +211,7 @@ describe('/v1/forward-auth/<profile>', () => {
     expect(reported[0]).toContain('there is no profile \\"shops\\", there are shop, closed');
   });
 
-  it('asks callers who they are, and what they may, before anything is reported', async () => {
+  it('asks callers for their identity and their rights before anything is reported', async () => {
     const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
     const hash = createHash('sha256').update(secret).digest('hex');
     const file = join(folder, 'callers.yaml');
@@ -271,7 +271,7 @@ it('takes no notice of an expectation of the client', async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*RateLimit-Remaining/);
 });
 
-it('is heard to refuse a header of any length', async () => {
+it('is known to reject a header of any length', async () => {
   const limiter = await start();
   const head = `GET /v1/forward-auth/shop HTTP/1.1\r\nHost: weir\r\nX-Long: ${'a'.repeat(900_000)}\r\n\r\n`;
   expect(await exchange(limiter.ports.http, head)).toMatch(/^HTTP\/1\.1 431 /);
@@ -281,7 +281,7 @@ describe('bodies', () => {
   const head = (rest: string): string =>
     `POST /v1/forward-auth/shop HTTP/1.1\r\nHost: weir\r\nX-Forwarded-For: 203.0.113.7\r\n${rest}\r\n\r\n`;
 
-  it('are not waited for where the client waits to be asked for them', async () => {
+  it('are not waited for if the client waits to be asked for them', async () => {
     const limiter = await start();
     const answer = await exchange(
       limiter.ports.http,
@@ -299,7 +299,7 @@ describe('bodies', () => {
     expect(answer).toMatch(/Connection: close/i);
   });
 
-  it('that are short are dropped, and the connection goes on', async () => {
+  it('that are short are dropped, and the connection continues', async () => {
     const limiter = await start();
     const one = `${head('Content-Length: 5')}hello`;
     const answer = await exchange(limiter.ports.http, one + one + one, /200 OK[\s\S]*200 OK[\s\S]*429 Too/);
@@ -349,7 +349,7 @@ describe('the file of profiles', () => {
     expect(limiter.lines.join('\n')).toMatch(/level=warning msg="Profiles are in force"/);
   });
 
-  it('keeps nobody from starting, and answers nobody before it is good', async () => {
+  it('prevents no start, and answers no request before it is valid', async () => {
     const limiter = await start({}, 'profiles: [\n');
     const answer = await ask(limiter, 'a', from('203.0.113.99'));
     expect(answer.status).toBe(503);
@@ -376,7 +376,7 @@ describe('the file of profiles', () => {
     expect(await statusOf(named, 'v1')).toBe(200);
   });
 
-  it('is reported where PROFILES_FILE names none', async () => {
+  it('is reported if PROFILES_FILE names none', async () => {
     const path = join(folder, 'none.yaml');
     const limiter = await start({ PROFILES_FILE: path });
     expect(limiter.lines.join('\n')).toContain(`PROFILES_FILE: ${path}: no such file or directory`);

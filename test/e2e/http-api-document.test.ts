@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => limiter?.stop());
 
-it('asks until it is refused', () => {
+it('asks until it is over limit', () => {
   const [command = '', ...others] = commandsToRun('docs/http-api.md');
   expect(others).toEqual([]);
   const asked = command

@@ -101,7 +101,7 @@ describe('a start', () => {
     );
   });
 
-  it('goes on without its debug port when that is taken', async () => {
+  it('continues without its debug port when that is taken', async () => {
     const first = await startHere();
     const second = beginHere({ DEBUG_PORT: String(first.ports.debug) });
     await second.program.printed(/Listening for HTTP/);
@@ -241,8 +241,8 @@ describeWithServer('a start before its Redis', redisProgram, (path) => {
 
   it.each([
     ['port', ''],
-    ['port, without a drain delay that serves nobody', '1m'],
-  ])('ends in order when it is stopped while nobody answers on the %s', async (_, drainDelay) => {
+    ['port, without a drain delay that serves no requests', '1m'],
+  ])('ends in order when it is stopped without an answer on the %s', async (_, drainDelay) => {
     const silent = createServer();
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const { port } = silent.address() as AddressInfo;
@@ -303,7 +303,7 @@ describe('an end', () => {
     receiver?.close();
   });
 
-  it('is unhealthy first, goes on answering for the drain delay, flushes statistics and exits with 0', async () => {
+  it('is unhealthy first, continues answering for the drain delay, flushes statistics and exits with 0', async () => {
     let received = '';
     receiver = createServer((socket) => socket.on('data', (data) => (received += String(data))));
     await new Promise<void>((resolve) => receiver?.listen(0, '127.0.0.1', resolve));

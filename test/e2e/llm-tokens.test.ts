@@ -124,7 +124,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     while (!(await reader.read()).done);
   };
 
-  it('is the model of the file itself where nothing but ports is changed', async () => {
+  it('is the model of the file itself if nothing but ports is changed', async () => {
     const [listener, service] = [await freePort(), await freePort()];
     const text = readExample('llm-tokens', 'envoy.yaml')
       .replace('port_value: 10000 ', `port_value: ${listener} `)
@@ -168,7 +168,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     await charged({ user: 0, team: 0 });
   });
 
-  it('lets as many begin at once as the budget can pay for, and others when those are settled', async () => {
+  it('lets as many begin at once as the budget covers, and others when those are committed', async () => {
     const first = await begin('/events');
     const second = await begin('/events');
     const refused = await ask('/events');
@@ -188,7 +188,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     await charged({ user: 3 * cost.user, team: 3 * cost.team });
   });
 
-  it('is charged what was reserved where a client goes away in the middle, once its time is up', async () => {
+  it('is charged what was reserved if a client goes away in the middle, once its time is up', async () => {
     const leaving = new AbortController();
     await begin('/events', { signal: leaving.signal });
     leaving.abort();
@@ -207,7 +207,7 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     ['{"max_completion_tokens":[]}', undefined],
     ['no JSON', undefined],
   ])(
-    'reserves what the question says, and the most where it says nothing of use: %s',
+    'reserves the amount of the request, and the maximum if the request has no valid one: %s',
     async (body, reported) => {
       const headers = { 'content-type': 'application/json' };
       const { reader, upstream } = await begin('/events', { method: 'POST', headers, body });

@@ -107,7 +107,7 @@ export function proxyRecipeSuite(recipe: ProxyRecipe, more?: (stage: RecipeStage
     await stage.close();
   });
 
-  it('lets pass, then refuses with a 429 that says when to come again', async () => {
+  it('lets requests pass, then limits them with a 429 that says when to retry', async () => {
     const from = stage.newClient();
     const answers: HttpAnswer[] = [];
     const { questions, served } = await stage.counted(async () => {
@@ -214,7 +214,7 @@ export function proxyRecipeSuite(recipe: ProxyRecipe, more?: (stage: RecipeStage
     }
   }, 60_000);
 
-  it.each([400, 403, 413, 431])('refuses what the limiter does not want to be asked: %i', async (status) => {
+  it.each([400, 403, 413, 431])('rejects what the limiter rejects: %i', async (status) => {
     stage.fate = status;
     const { result, served } = await stage.counted(() => stage.ask('/'));
     expect(result.status).toBe(403);

@@ -155,7 +155,7 @@ describe('quota clients', () => {
     }).toEqual({ denied: 1, streams: 1, abandoned: 1, open: [1, 2] });
   });
 
-  it('have their requests in the statistics of the rule, refused ones among them', async () => {
+  it('have their requests in the statistics of the rule, including those over limit', async () => {
     const limiter = await serve();
     const client = clientOf(limiter);
     client.report('edge', { 'name=x': { denied: 1 }, 'name=none': { denied: 4 } });

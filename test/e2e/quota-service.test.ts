@@ -161,7 +161,7 @@ describeWithServer('quota clients', envoyProgram, (envoyPath) => {
     await eventually(async () => expect(await envoy.ask('x')).toBe(true), { timeoutMs: 3_000 });
   });
 
-  it('go on with what they have when their limiter is drained, until the next one takes over', async () => {
+  it('continue with what they have when their limiter is drained, until the next one takes over', async () => {
     const inForce = rulesOf(rules(1_000_000));
     const limiter = await limiterWith(inForce);
     const port = limiter.ports.grpc;

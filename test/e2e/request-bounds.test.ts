@@ -104,7 +104,7 @@ describe('a request beyond the bounds', () => {
     ]);
   });
 
-  it('is decided as others where what is beyond them matches nothing', async () => {
+  it('is decided as others if what is beyond them matches nothing', async () => {
     const { client, post } = await start();
     const deeper = request({ entries: entries('a', 'b', 'c', 'd') });
     expect(await client.ask(deeper)).toMatchObject({
@@ -119,7 +119,7 @@ describe('a request beyond the bounds', () => {
     });
   });
 
-  it('is an error where that is set', async () => {
+  it('is an error if that is set', async () => {
     const { client, post } = await start({ REQUEST_TOO_LARGE: 'error', SHADOW_MODE: 'true' });
     await expect(client.ask(crowded)).rejects.toMatchObject({ code: 3, details: tooManyEntries });
     const long = request({ entries: [{ key: 'k', value: 'v'.repeat(300_000) }] });
@@ -139,7 +139,7 @@ describe('a request beyond the bounds', () => {
     expect((await limiter.stats()).get('ratelimit.service.global_shadow_mode')).toBe(3);
   });
 
-  it('stays an error where its caller is a program, or it is no request', async () => {
+  it('stays an error if its caller is a program, or it is no request', async () => {
     const { client, post } = await start();
     const descriptors = [[{ a: 'v' }, { b: 'v' }, { c: 'v' }]];
     expect(await post('/v1/reserve', { domain: 'd', descriptors, amount: 1 })).toMatchObject({ status: 400 });

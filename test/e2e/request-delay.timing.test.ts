@@ -147,7 +147,7 @@ describeWithServer('a caller beside one that sends the largest requests', redisP
     return median(disturbed) - median(undisturbed);
   }
 
-  it.each(largest)('waits for 10 ms more at most where they come over gRPC, for %s', async (_, make) => {
+  it.each(largest)('waits for 10 ms more at most if they come over gRPC, for %s', async (_, make) => {
     const attacker = newClient();
     const delay = await delays((salt) => {
       const bytes = encoded(make(salt));
@@ -156,7 +156,7 @@ describeWithServer('a caller beside one that sends the largest requests', redisP
     expect(delay).toBeLessThan(10 * slowness());
   });
 
-  it.each(largest)('waits for 20 ms more at most where they come over /json, for %s', async (_, make) => {
+  it.each(largest)('waits for 20 ms more at most if they come over /json, for %s', async (_, make) => {
     const delay = await delays((salt) => {
       const body = jsonOf(make(salt));
       return async () => {

@@ -276,7 +276,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   });
 
   describe.each(plainDoors)('at the plain listener %s', (_, open, isHttp) => {
-    it('is refused, and nobody else notices', async () => {
+    it('is rejected, and no other connection notices', async () => {
       const port = await open();
       const isOpen = await neighborOf(() => connectTcp(port, '127.0.0.1'));
       expect(await handshake(port, { ALPNProtocols: ['h2', 'http/1.1'] })).toMatch(/^(ERR_SSL_|ECONNRESET)/);

@@ -190,7 +190,7 @@ describe('spans of calls', () => {
 });
 
 describe('without a receiver', () => {
-  it('decisions go on, each change is one line, and the end comes nevertheless', async () => {
+  it('decisions continue, each change is one line, and the end comes nevertheless', async () => {
     const port = await freePort();
     // The exporter tries again for so long.
     const limiter = await startTraced(port, { OTEL_EXPORTER_OTLP_TIMEOUT: '200' });

@@ -191,7 +191,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     ]);
   });
 
-  it('shows who is over limit in all of its threads together', async () => {
+  it('shows the requests over limit of all threads together', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);
     for (let round = 0; round < 10; round++) await passed(opened, 'often');
@@ -295,7 +295,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     expect(await limits(fresh, 'w19')).toEqual(new Set([undefined]));
   });
 
-  it('replaces a worker that ends, while the other one goes on, and loses nothing that was counted', async () => {
+  it('replaces a worker that ends, while the other one continues, and loses nothing that was counted', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);
     await passed(opened, 'crash');

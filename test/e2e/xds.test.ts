@@ -67,7 +67,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect(await askOverHttp('b', 2)).toEqual(['OK', 'OVER_LIMIT']);
   });
 
-  it('goes on deciding while the server is away, and takes what it says when it is back', async () => {
+  it('continues deciding while the server is away, and takes what it says when it is back', async () => {
     const { port } = server;
     await server.stop();
     await limiter.program.printed(/The xDS server sends no rules/);
@@ -152,7 +152,7 @@ describe.each(['GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'])('a limiter of a control plane
 });
 
 describe('a limiter that waits for an xDS server', () => {
-  it('serves nobody until rules come', async () => {
+  it('serves no requests until rules arrive', async () => {
     const server = await AdsServer.start();
     onTestFinished(() => server.stop());
     const program = spawnLimiter({ env: env(server) });

@@ -53,7 +53,7 @@ describe('faultFigures', () => {
     expect(figuresOf(answers, { a: 2, b: 1 }).lost).toBe(0);
   });
 
-  it('call a refusal lost that an exhausted limit may give uncounted only where less than the limit is held', () => {
+  it('call an answer over limit lost, which an exhausted limit may give uncounted, only if less than the limit is held', () => {
     const answers = [answer({ limit: 1 }), answer({ limit: 1, outcome: 'OVER_LIMIT' })];
     const lost = (a: number) => figuresOf(answers, { a }, { rejectsUncounted: true }).lost;
     expect([0, 1, 2].map(lost)).toEqual([2, 0, 0]);
@@ -64,7 +64,7 @@ describe('faultFigures', () => {
     expect([1, 2, 3, 4].map((a) => figuresOf(answers, { a }).countedTwice)).toEqual([0, 0, 0, 1]);
   });
 
-  it('hold that what the open breaker refused was never counted', () => {
+  it('hold that what the open breaker rejected was never counted', () => {
     expect(figuresOf([answer(refused)], { a: 1 }).countedTwice).toBe(1);
   });
 

@@ -261,14 +261,14 @@ describe('a whole decision', { timeout: 120_000 }, () => {
     ),
   ];
 
-  it.each(Object.entries(decided))('grows by 2.5 at most where %s double', (_, make) => {
+  it.each(Object.entries(decided))('grows by 2.5 at most if %s double', (_, make) => {
     const handler = limiter({});
     let salt = 0;
     const runs = doubled(40).map((n) => () => void decide(handler, encoded(make(n, salt++))));
     expect(growth(runs)).toBeLessThan(maxGrowth);
   });
 
-  it.each(Object.entries(decidedTexts))('grows by 2.5 at most where %s double', (_, make) => {
+  it.each(Object.entries(decidedTexts))('grows by 2.5 at most if %s double', (_, make) => {
     const handler = limiter({});
     // Uses the same prepared requests again, because new long texts would measure memory. The limiter does not cache them.
     const runs = doubled(4096).map((bytes) => {

@@ -5,7 +5,7 @@ import { FuzzTally } from './fuzz-tally.ts';
 import { fuzzTargets } from './targets.ts';
 
 describe('npm run fuzz', () => {
-  it('goes on without an end, a minute a turn', () => {
+  it('continues without an end, a minute a turn', () => {
     expect(fuzzFlags.parse(['hpack', '--seed', '7'])).toMatchObject({
       ...{ targets: ['hpack'], seconds: 60, rounds: Number.POSITIVE_INFINITY, seed: 7 },
       ...{ save: false, replay: undefined },
@@ -23,7 +23,7 @@ describe('npm run fuzz', () => {
     [['--rounds', 'Infinity'], '--rounds is a whole number from 1 to 1000000, not "Infinity"'],
     [['--seed', '-1'], "Option '--seed' argument is ambiguous"],
     [['--seed=-1'], '--seed is a whole number from 0 to 4294967295, not "-1"'],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     expect(() => fuzzFlags.parse(args)).toThrow(message);
   });
 

@@ -89,7 +89,7 @@ describe('npm run fuzz', () => {
     expect(gone.code).toBe(2);
   });
 
-  it('explains itself, and refuses what it does not take', async () => {
+  it('explains itself, and rejects what it does not take', async () => {
     expect(await run('--help')).toEqual({ code: 0, output: fuzzFlags.help });
     expect(await run('--seconds', '0')).toEqual({
       code: 2,

@@ -134,7 +134,7 @@ describe('all hostile expressions of a profile', () => {
     }
   });
 
-  it('take at most 10 ms of CPU where they are different ones', () => {
+  it('take at most 10 ms of CPU if they are different ones', () => {
     const budget = newCostBudget();
     const chosen = hostile.filter(([expression]) => {
       const { stepCost } = automatonOf(expression);
@@ -164,7 +164,7 @@ describe('names of statistics', () => {
   });
 
   it.each([40, 90, 180, 380])(
-    'have groups within 10 ms of CPU, or none, where %i characters are counted',
+    'have groups within 10 ms of CPU, or none, if %i characters are counted',
     (count) => {
       const search = new NameSearch(`(.*)(a.{1,${count}})b$`);
       for (const length of [maxNameLength / 4, maxNameLength / 2, maxNameLength - 1]) {
@@ -192,7 +192,7 @@ describe('expressions beyond the bounds', () => {
     ['many repetitions', 'a{1000}'.repeat(500)],
     ['many classes of Unicode', '\\PL'.repeat(900)],
   ];
-  it.each(extreme)('are refused or cheap, and read within a second: %s', (_, expression) => {
+  it.each(extreme)('are rejected or cheap, and read within a second: %s', (_, expression) => {
     const took = cpuMs(() => {
       try {
         spend(newCostBudget(), expression, automatonOf(expression).stepCost);

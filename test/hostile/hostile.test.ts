@@ -47,7 +47,7 @@ afterAll(async () => {
 
 for (const [index, { name, program, speaksHttp2, start }] of publishedProxies.entries()) {
   describeWithServer(`a hostile client of ${name}`, program, (path) => {
-    it(`is refused whatever the form of its requests, seed ${seed}`, async () => {
+    it(`is limited whatever the form of its requests, seed ${seed}`, async () => {
       const service = new WatchedService();
       const ports = {
         ...{ proxy: await freePort(), service: await service.listen() },

@@ -163,7 +163,7 @@ describeWithServer('the image in the place of that of Envoy Gateway', redisProgr
     }
   });
 
-  it('shows its statistics where they are scraped, by the mapping that is mounted', async () => {
+  it('shows its statistics if they are scraped, by the mapping that is mounted', async () => {
     await eventually(async () => {
       const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
       expect(text).toMatch(/ratelimit_service_rate_limit_over_limit\{.*domain="gateway".*\} [1-9]/);

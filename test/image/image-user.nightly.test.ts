@@ -12,7 +12,7 @@ const mayBeAnotherUser = process.getuid?.() === 0 && existsSync(setpriv);
 
 describe('the image', () => {
   it.runIf(mayBeAnotherUser)(
-    'has its code compiled for a user who does not own it',
+    'has its code compiled for a user that does not own it',
     { timeout: 120_000 },
     async () => {
       const image = makeImageFiles({ isWarm: false });

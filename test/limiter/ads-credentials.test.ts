@@ -88,7 +88,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     await eventually(() => expect(watched.reported[0]).toMatch(/^lost: .*wrong.version.number/i));
   });
 
-  it('shows its own certificate where the server asks for one', async () => {
+  it('shows its own certificate if the server asks for one', async () => {
     const ads = await startServer({ needsClient: true });
     const own = { certPath: client.certFile, keyPath: client.keyFile };
     await WatchedXdsSource.start({ port: ads.port, tls: tls(own) });

@@ -36,7 +36,7 @@ describe('HTTP_ALLOWED_HOSTS', () => {
     expect((await httpAsk(ports.http, '/v1/check', json(check, 'rebound.example'))).status).toBe(429);
   });
 
-  it('refuses other names, of whose requests nothing is counted, and answers their probes', async () => {
+  it('rejects other names, counts none of their requests, and answers their probes', async () => {
     const limiter = await startLimiter({ HTTP_ALLOWED_HOSTS: 'Limits.example' });
     const { ports } = limiter;
     const wrong = 'rebound.example:8080';

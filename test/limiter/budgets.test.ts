@@ -82,7 +82,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     },
   }));
 
-  it('are reserved at one and settled at the other, by its id alone', async () => {
+  it('are reserved at one and committed at the other, by its ID alone', async () => {
     const one = await start();
     const reserved = await post(one, 'reserve', { ...user, amount: 600 });
     expect(reserved).toMatchObject({ status: 200, body: { code: 'OK', amount: 600 } });
@@ -100,7 +100,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect((await other.stats()).get('ratelimit.service.rate_limit.llm.user.total_negative_hits')).toBe(500);
   });
 
-  it('answer with the first of several amounts that nobody reserved', async () => {
+  it('answer with the first of several amounts that were not reserved', async () => {
     const one = await start();
     const descriptors = [
       { entries: [{ user: name }], amount: 70 },
@@ -113,7 +113,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect([await left(one, { user: name }), await left(one, { team: name })]).toEqual([930, 997]);
   });
 
-  it('are held by marked requests, and settled by the one after', async () => {
+  it('are held by marked requests, and committed by the next one', async () => {
     const one = await start();
     const other = await start();
     const marked = { team: name, reservation_id: 's1' };
@@ -144,7 +144,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect((await limiter.stats()).get(settled)).toBe(10);
   });
 
-  it('are not kept where scripts never run, and hits count as ever', async () => {
+  it('are not supported if scripts never run, and hits count as always', async () => {
     const limiter = await start({ REDIS_SCRIPTS: 'never', RUNTIME_SUBDIRECTORY: 'plain' });
     expect(await post(limiter, 'reserve', { ...user, amount: 1 })).toMatchObject({
       status: 501,
@@ -210,7 +210,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect((await commit(long, 'long')).body.outcome).toBe('repeated');
   });
 
-  it('give back what has expired before a hit is refused', async () => {
+  it('release what has expired before a hit is over limit', async () => {
     const one = await start();
     const other = await start();
     await post(one, 'reserve', { ...user, amount: 1_000, ttl: '1s' });

@@ -84,14 +84,14 @@ describeWithServer('go tool pprof', goProgram, (go) => {
     expect(lines).toMatch(new RegExp(`burnTime .* ${folder}/busy\\.ts:1[01]$`, 'm'));
   });
 
-  it('finds who keeps memory in a heap profile', async () => {
+  it('finds the holder of memory in a heap profile', async () => {
     const top = await pprof('-top', '-inuse_space', `${pages}/heap`);
     expect(top).toMatch(/^Type: inuse_space$/m);
     expect(top).toMatch(/^ *[\d.]+[kM]B +(?:[5-9]\d\.\d+|100)%.* keepObjects \(.*\/busy\.ts:4\)$/m);
     expect(top).toContain('JavaScript objects alive and allocated since ');
   });
 
-  it('shows why a question is refused', async () => {
+  it('shows why a request is rejected', async () => {
     expect(await pprof('-top', `${pages}/goroutine`)).toContain('404 Not Found - Unknown profile');
     expect(await pprof('-top', `${pages}/profile?seconds=301`)).toContain(
       '400 Bad Request - seconds must be a whole number from 1 to 300, not "301"',

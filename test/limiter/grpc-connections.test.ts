@@ -111,7 +111,7 @@ describe('a caller that misbehaves', () => {
     await eventually(() => expect(reported(limiter).at(-1)).toBe(line(last.name(), 3)));
   });
 
-  it('is named where it does not end a request, and keeps its connection', async () => {
+  it('is named if it does not end a request, and keeps its connection', async () => {
     const limiter = await start();
     const fields = [':method', 'POST', ':scheme', 'http', ':path', '/grpc.health.v1.Health/Check'];
     fields.push(':authority', 'a', 'te', 'trailers', 'content-type', 'application/grpc');
@@ -167,7 +167,7 @@ describe('a caller that misbehaves', () => {
     );
   });
 
-  it('is a "unix socket" where it has no address', async () => {
+  it('is a "unix socket" if it has no address', async () => {
     const path = join(temporaryFolder(), 'grpc.sock');
     const limiter = await start({ GRPC_UDS: path });
     await call({ path }, http1).closed;
@@ -264,7 +264,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     await eventually(() => expect(reported(limiter).at(-1)).toBe(line));
   });
 
-  it('says who speaks something else, says nothing to the end, or leaves halfway', async () => {
+  it('reports clients that speak another protocol, send nothing until the end, or leave halfway', async () => {
     const { env } = makeWorld();
     const limiter = await start(env);
     const grpc = grpcOf(limiter);
@@ -306,7 +306,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
     );
   });
 
-  it('neither counts nor logs who connects and leaves without a word', async () => {
+  it('neither counts nor logs clients that connect and leave without a message', async () => {
     const { authority, env } = makeWorld();
     for (const more of [{}, { GRPC_CLIENT_TLS_CACERT: authority.caFile }]) {
       const limiter = await start({ ...env, ...more });

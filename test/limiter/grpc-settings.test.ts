@@ -245,7 +245,7 @@ describe('GRPC_UDS', () => {
     one.destroy();
   });
 
-  it('refuses the socket of another process', async () => {
+  it('rejects the socket of another process', async () => {
     const path = join(temporaryFolder(), 'grpc.sock');
     await start({ GRPC_UDS: path });
     const second = await start({ GRPC_UDS: path });

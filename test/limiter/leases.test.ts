@@ -98,7 +98,7 @@ describeWithServer('LEASES', redisProgram, (path) => {
     expect(stats.filter(([, hits]) => hits > 0)).toEqual([]);
   });
 
-  it('take more at a time where a rule says so', async () => {
+  it('take more at a time if a rule says so', async () => {
     const limiter = await start({ LEASE_SHARE: '0.3%' });
     const min = async (key: string) => Math.min(...(await left(limiter, key, 60)).map((one) => one ?? 0));
     expect(await min('common')).toBeGreaterThanOrEqual(940 - 3);
@@ -151,7 +151,7 @@ describeWithServer('LEASES', redisProgram, (path) => {
     expect(await left(limiter, 'own', 3)).toEqual([997, 996, 995]);
   });
 
-  it('are not there where they are off, nor is anything said of them', async () => {
+  it('are not there if they are off, nor is anything said of them', async () => {
     const limiter = await start({ LEASES: 'off' });
     expect((await left(limiter, 'own', 12)).at(-1)).toBe(988);
     expect([...(await limiter.stats()).keys()].filter((stat) => stat.includes('lease'))).toEqual([]);

@@ -89,7 +89,7 @@ for (const kind of Object.keys(limits)) {
     expect(new Set(Object.values(within))).toEqual(new Set([2]));
   });
 
-  it(`quota_mode refuses by ${kind} limits when all quotas are over`, async () => {
+  it(`quota_mode limits by ${kind} limits when all quotas are exceeded`, async () => {
     const limiter = await start();
     const key = `${kind}_quota`;
     expect(await codes(limiter, key, 'v', 'v', 'v')).toEqual(['OK', 'OK', 'OVER_LIMIT']);

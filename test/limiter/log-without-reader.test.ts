@@ -3,7 +3,7 @@ import { spawnControlPlane } from '../support/control-plane-process.ts';
 import { spawnLimiter } from '../support/limiter-process.ts';
 
 /** As in `weir limiter 2>&1 | head`: the program that read the log has ended, and the next line meets a broken pipe. */
-describe('a program whose log nobody reads any more', () => {
+describe('a program whose log has lost its reader', () => {
   const programs = {
     limiter: () =>
       spawnLimiter({

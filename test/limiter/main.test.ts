@@ -825,7 +825,7 @@ describe('a limiter', () => {
     },
   );
 
-  it('is unhealthy and goes on answering for the whole drain delay', async () => {
+  it('is unhealthy and continues answering for the whole drain delay', async () => {
     const limiter = await start({ SHUTDOWN_DRAIN_DELAY: '90s' });
     const ended = limiter.stop();
     timers.advance(89_999);
@@ -952,7 +952,7 @@ describe('a limiter', () => {
     expect(await held()).toBe(0);
   });
 
-  it('logs warnings beside the settings that it refuses', async () => {
+  it('logs warnings beside the settings that it rejects', async () => {
     const limiter = await InProcessLimiter.start({ env: { PORT: 'x', REDIS_PASSWORD: 'hunter2' } });
     expect(await limiter.ended).toBe(1);
     expect(limiter.lines).toEqual([

@@ -40,7 +40,7 @@ describe('settings of memcache', () => {
       { MEMCACHE_HOST_PORT: 'a:1', MEMCACHE_TLS: 'true', MEMCACHE_TLS_CLIENT_CERT: 'c.pem' },
       'MEMCACHE_TLS_CLIENT_CERT: needs MEMCACHE_TLS_CLIENT_KEY as well',
     ],
-  ])('are refused: %j', (env, message) => {
+  ])('are rejected: %j', (env, message) => {
     const { errors } = parseLimiterSettings({ BACKEND_TYPE: 'memcache', ...env });
     expect(errors?.map((error) => error.message)).toEqual([message]);
   });

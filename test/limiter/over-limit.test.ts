@@ -37,7 +37,7 @@ async function reserve(limiter: InProcessLimiter, key: string, value: string, tt
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
 }
 
-describeWithEachRedis('a refused hit', (path) => {
+describeWithEachRedis('a hit over limit', (path) => {
   let redis: RedisServer;
   let client: Redis;
   beforeAll(async () => {
@@ -62,7 +62,7 @@ describeWithEachRedis('a refused hit', (path) => {
     ['with unambiguous keys', { COUNTER_KEYS: 'unambiguous' }],
   ];
 
-  it.each(modes)('is one call, also where others reserve: %s', async (name, settings) => {
+  it.each(modes)('is one call, also if others reserve: %s', async (name, settings) => {
     const limiter = await start(settings);
     await client.flushall();
     const refuse = async () => {
@@ -95,7 +95,7 @@ describeWithEachRedis('a refused hit', (path) => {
   );
 });
 
-describeWithEachRedis('a refused hit in a cluster', (path) => {
+describeWithEachRedis('a hit over limit in a cluster', (path) => {
   let cluster: RedisCluster;
   beforeAll(async () => {
     cluster = await startRedisCluster({ path });

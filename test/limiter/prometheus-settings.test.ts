@@ -79,7 +79,7 @@ describe('PROMETHEUS_ADDR', () => {
 });
 
 describe('a limiter that waits for its Redis', () => {
-  it('serves its statistics, which say that it serves nobody', async () => {
+  it('serves its statistics, which say that it serves no requests', async () => {
     const env = {
       USE_PROMETHEUS: 'true',
       PROMETHEUS_ADDR: '127.0.0.1:0',

@@ -95,7 +95,7 @@ async function clientOf(env: Record<string, string>): Promise<Client> {
   return client;
 }
 
-it('serve nobody without RLQS', async () => {
+it('serve no client without RLQS', async () => {
   const stream = new QuotaStream(await clientOf({ RLQS: 'false' }));
   stream.report({ name: 'a' });
   expect(await stream.ended).toBe(status.UNIMPLEMENTED);

@@ -54,12 +54,12 @@ describe('settings of batches', () => {
       { REDIS_SCRIPTS: 'always' },
       'REDIS_SCRIPTS: "always" is not accepted, expected auto or never, in any letter case',
     ],
-  ])('refuse %j with a cluster', (given, message) => {
+  ])('reject %j with a cluster', (given, message) => {
     const { errors } = parseLimiterSettings({ ...onCluster, ...given });
     expect(errors?.map((error) => error.message)).toEqual([message]);
   });
 
-  it('take a negative parallelism where there is no cluster', () => {
+  it('take a negative parallelism if there is no cluster', () => {
     const env = { REDIS_CLUSTER_PIPELINE_PARALLELISM: '-1' };
     expect(parseLimiterSettings(env).errors ?? []).toEqual([]);
   });

@@ -266,7 +266,7 @@ describeWithServer('settings of TLS', 'path' in openssl ? redisProgram : openssl
   });
   afterAll(() => Promise.all([plain, tls.server].map((server) => server.stop())));
 
-  it('connect with TLS and the files, and say so where one is not as it should be', async () => {
+  it('connect with TLS and the files, and say so if one is not as it should be', async () => {
     expect(await outcome(env)).toBe('OK');
     expect(await outcome({ ...env, REDIS_TLS: 'false' })).toMatch(/ \(if it uses TLS, set REDIS_TLS=true\)$/);
     expect(await outcome({ ...env, REDIS_TLS_CACERT: other.caFile })).toBe(
@@ -370,7 +370,7 @@ describe('settings of Redis together', () => {
       'needs REDIS_TLS_CLIENT_CERT as well',
     ],
   ];
-  it.each(refused)('refuses %j', (env, variable, problem) => {
+  it.each(refused)('rejects %j', (env, variable, problem) => {
     expect(parseLimiterSettings(env).errors).toEqual([{ variable, message: `${variable}: ${problem}` }]);
     expect(parseLimiterSettings({ ...env, BACKEND_TYPE: 'memory' }).errors).toBeUndefined();
   });

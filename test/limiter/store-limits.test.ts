@@ -81,7 +81,7 @@ function kuadrantReserve(limiter: InProcessLimiter): Promise<ServiceError | null
   }).finally(() => client.close());
 }
 
-describeWithServer('what a Redis can never do as it is set', redisProgram, (path) => {
+describeWithServer('what a Redis with its settings can never do', redisProgram, (path) => {
   let cluster: RedisCluster;
   beforeAll(async () => {
     cluster = await startRedisCluster({ path });
@@ -110,7 +110,7 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
       expect(codes.map(({ body }) => body.overallCode)).toEqual(['OK', 'OVER_LIMIT']);
     });
 
-    it('shows the server of it and refuses a resource, and 501 and UNIMPLEMENTED answer who reserves', async () => {
+    it('reports it to the server and rejects a resource, and answers reservations with 501 and UNIMPLEMENTED', async () => {
       const server = await AdsServer.start();
       try {
         const starting = start({
@@ -153,7 +153,7 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
     ['auto', true],
     ['never', false],
   ])(
-    'counts by itself what scripts refuse with STORE_FAILURE_MODE=allow and REDIS_SCRIPTS=%s: %s',
+    'counts by itself what scripts reject with STORE_FAILURE_MODE=allow and REDIS_SCRIPTS=%s: %s',
     async (scripts, isThere) => {
       const root = join(folder, scripts);
       mkdirSync(join(root, 'config'), { recursive: true });

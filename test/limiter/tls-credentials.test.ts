@@ -55,7 +55,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
     ['clientCaFile', broken, /^its certificate cannot be read: /],
     ['keyFile', broken, 'it contains no private key (PEM)'],
     ['keyFile', broken.replaceAll('CERTIFICATE', 'PRIVATE KEY'), /^its key cannot be read: /],
-  ])('refuses as %s a file that holds %j', async (file, text, why) => {
+  ])('rejects as %s a file that holds %j', async (file, text, why) => {
     const folder = temporaryFolder();
     const authority = createAuthority(openssl, folder, 'authority');
     const pem = join(folder, 'case.pem');
@@ -88,7 +88,7 @@ describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
     );
   });
 
-  it('names paths alone where there are no settings', async () => {
+  it('names paths alone if there are no settings', async () => {
     const missing = join(temporaryFolder(), 'missing.pem');
     await expect(watch({ certFile: missing, keyFile: missing })).rejects.toThrow(
       `${missing}: no such file or directory`,

@@ -48,7 +48,7 @@ function createSockets(
   return sockets;
 }
 
-describeWithServer('TLS refusals', opensslProgram, (openssl) => {
+describeWithServer('TLS rejections', opensslProgram, (openssl) => {
   it('name the peer of each, and no probe, when many come at once', async () => {
     const authority = createAuthority(openssl, temporaryFolder(), 'authority');
     const other = createAuthority(openssl, temporaryFolder(), 'other');

@@ -58,7 +58,7 @@ describe('/top of a limiter', () => {
     expect(await shown(running)).toEqual({ 'several=a (5m)': 7, 'several=a (daily)': 4 });
   });
 
-  it('says who is over limit by which rule, as over_limit counts it', async () => {
+  it('says which callers are over limit by which rule, as over_limit counts it', async () => {
     const running = await start({ CACHE_KEY_PREFIX: 'prefix_', LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
     await running.ask('d0', [{ user: 'alice' }], 5);
     await running.ask('d0', [{ user: 'alice' }, { tried: 'bob' }], 7);
@@ -171,7 +171,7 @@ describe('/v1/refusals of a limiter', () => {
     return (await (await fetch(url)).json()) as Found;
   };
 
-  it('says who was refused, not who was let pass or only watched', async () => {
+  it('says which callers were over limit, not those that passed or were only watched', async () => {
     const running = await start();
     for (let n = 0; n < 2; n++) await running.ask('d0', [{ user: 'alice' }], 3);
     await running.ask('d0', [{ user: 'carol' }, { tried: 'bob' }], 2);

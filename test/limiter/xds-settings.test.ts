@@ -343,7 +343,7 @@ describeWithServer('what a setting of xDS does with TLS', opensslProgram, (opens
   });
 });
 
-it('refuses a shortest wait above the longest, where rules come from an xDS server', () => {
+it('rejects a shortest wait above the longest, if rules come from an xDS server', () => {
   const env = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '2m' };
   const errors = (type: string) =>
     parseLimiterSettings({ ...env, CONFIG_TYPE: type, BACKEND_TYPE: 'memory' }).errors;
@@ -384,7 +384,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect(await opened.rlconfig()).toEqual(lines);
   });
 
-  it('says that it serves nobody while it waits for rules, and ends on a signal', async () => {
+  it('says that it serves no requests while it waits for rules, and ends on a signal', async () => {
     const limiter = new InProcessLimiter(
       { timers, env: { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${ads.port}` } },
       () => {},
@@ -437,7 +437,7 @@ describe('a limiter with rules from an xDS server', () => {
     );
   });
 
-  it('merges domains where it is asked to', async () => {
+  it('merges domains if it is asked to', async () => {
     const limiter = await start({ MERGE_DOMAIN_CONFIG: 'true' });
     const stream = await ads.stream();
     await stream.request();
@@ -447,7 +447,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect((await limiter.rlconfig()).map((line) => line.replace(/:.*/, ''))).toEqual(['d.k', 'd.l']);
   });
 
-  it('is healthy with rules only, where it needs them for it', async () => {
+  it('is healthy with rules only, if it needs them for it', async () => {
     const { limiter, stream } = await startWaiting({ HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' });
     stream.respond({ version: '1', sources: [] });
     const opened = await limiter;

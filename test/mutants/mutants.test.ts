@@ -73,7 +73,7 @@ describe('mutated', () => {
     ['load', 'return', 'return', 'a.ts: load: the mutant changes nothing'],
     ['Store.#save', '1', '2', 'a.ts has no Store.#save'],
     ['store', '1', '2', 'a.ts has no store'],
-  ])('throws where %s is no longer so: %s', (within, search, replace, message) => {
+  ])('throws if %s is no longer so: %s', (within, search, replace, message) => {
     expect(() => mutated(source, mutant(within, search, replace))).toThrow(message);
   });
 });

@@ -127,13 +127,13 @@ describe('a sample', () => {
     expect(take(all.slice(0, 5)).sort()).toEqual(all.slice(0, 5));
   });
 
-  it('begins with each smaller sample, so that a run that was interrupted tells as much as a smaller one', () => {
+  it('begins with each smaller sample, so that an interrupted run reports as much as a smaller one', () => {
     const smaller = sampled(all, { count: 7, seed: 1, nameOf: (name) => name });
     expect(take(all).slice(0, 7)).toEqual(smaller);
     expect(smaller).not.toEqual([...smaller].sort());
   });
 
-  it('changes by one where one is gone', () => {
+  it('changes by one if one is gone', () => {
     const [gone] = take(all);
     const rest = take(all.filter((name) => name !== gone));
     expect(rest.filter((name) => !take(all).includes(name))).toHaveLength(1);

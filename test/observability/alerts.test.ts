@@ -53,7 +53,7 @@ describe('the alerts', () => {
     for (const { labels } of alertRules) expect(['critical', 'warning', 'info']).toContain(labels.severity);
   });
 
-  it('lead to a symptom of the page for those who are woken', () => {
+  it('lead operators to a symptom of the page', () => {
     const page = readFileSync(new URL('../../docs/troubleshooting.md', import.meta.url), 'utf8');
     const symptoms = anchorsOf(page);
     for (const { annotations } of alertRules) {

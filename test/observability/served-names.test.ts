@@ -95,7 +95,7 @@ describe('the dashboard', () => {
     }
   });
 
-  it('says where to ask who is over limit', () => {
+  it('says where to ask which callers are over limit', () => {
     const texts = dashboard.panels.flatMap(({ type, options }) =>
       type === 'text' ? [options?.content] : [],
     );

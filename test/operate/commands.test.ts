@@ -90,7 +90,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(table.stdout).toContain('2 of 2 limiters answered');
   });
 
-  it('show and reset a counter of a shared store once, and say who confirmed', async () => {
+  it('show and reset a counter of a shared store once, and say which limiters confirmed', async () => {
     expect(await isRefused(shared[0]!, 'ann', 7)).toBe(true);
     const list = await runCommand(countersCommand, ['list', 'shop', 'user=ann', ...of(shared), '-o', 'json']);
     expect(JSON.parse(list.stdout).counters).toMatchObject([
@@ -136,7 +136,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect([await isRefused(alone[0]!, 'bob'), await isRefused(alone[1]!, 'bob')]).toEqual([false, false]);
   });
 
-  it('add up who is over limit', async () => {
+  it('add up the requests over limit', async () => {
     for (const limiter of shared) await isRefused(limiter, 'eve', 20);
     const found = await runCommand(topCommand, ['shop', ...of(shared), '-o', 'json']);
     const { keys } = JSON.parse(found.stdout).domains[0];
@@ -150,7 +150,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     );
   });
 
-  it('say of a mistyped domain that it has no rules, and which was meant', async () => {
+  it('say of a mistyped domain that it has no rules, and which was intended', async () => {
     const { status, stdout } = await runCommand(topCommand, ['shp', ...of(shared)]);
     const note = 'no rules are in force for the domain "shp"; did you mean "shop"?';
     expect([status, stdout]).toEqual([0, `no request was over limit\nnote: ${note}\n`]);
@@ -163,7 +163,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(quiet.stdout).not.toContain('note:');
   });
 
-  it('show how a budget stands, in a shared store and in memory', async () => {
+  it('show the state of a budget, in a shared store and in memory', async () => {
     const reserve = ({ ports }: LimiterProcess) =>
       fetch(`http://127.0.0.1:${ports.http}/v1/reserve`, {
         method: 'POST',
@@ -202,7 +202,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     expect(silent.status).toBe(1);
   });
 
-  it('say why a request was refused, and by which limiter', async () => {
+  it('say why a request was over limit, and by which limiter', async () => {
     await isRefused(shared[1]!, 'why', 9);
     const args = ['shop', 'user=why', '--since', '10m', ...of(shared)];
     const asked = () => runCommand(whyCommand, args);
@@ -267,7 +267,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     }
   });
 
-  it('name the domain or the key that was meant, where nothing limits a request', async () => {
+  it('name the intended domain or key, if nothing limits a request', async () => {
     const [limiter] = alone;
     const debug = of([limiter!]);
     const domain = 'weir: no rules have the domain "sohp"; did you mean "shop"?\n';
@@ -389,7 +389,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     await asking.stop();
   });
 
-  it('report a Redis that is gone, though nobody has asked since', async () => {
+  it('report a Redis that is gone, although there were no requests since', async () => {
     await redis.kill('SIGKILL');
     await eventually(async () => {
       const { status, stdout } = await runCommand(statusCommand, [...of(shared), '-o', 'json']);
@@ -402,7 +402,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     });
   });
 
-  it('go on with the others when one is gone, and say so', async () => {
+  it('continue with the others when one is gone, and say so', async () => {
     await shared[0]!.stop();
     const found = await runCommand(countersCommand, ['list', 'shop', 'user=eve', ...of(shared)]);
     expect(found.status).toBe(1);

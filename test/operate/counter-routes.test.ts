@@ -127,7 +127,7 @@ function countersSuite(start: () => Promise<Asked>) {
     expect(reset).toBeLessThanOrEqual(31_536_000);
   });
 
-  it('gives one that is not there as unused, and none where no rule counts', async () => {
+  it('gives one that is not there as unused, and none if no rule counts', async () => {
     const unused = await asked.get('domain=shop&entry=remote_address%3Dnobody');
     expect(unused.body.counters).toMatchObject([{ used: 0, left: 3, over: false }]);
     const notes = async (query: string) => (await asked.get(query)).body;
@@ -156,7 +156,7 @@ function countersSuite(start: () => Promise<Asked>) {
     ['domain=shop&sort=size', 'sort must be one of used, left, reset, key, not "size"'],
     ['domain=shop&entry=a%3Db&cursor=x', 'cursor is only for lists'],
     ['domain=shop&over=yes', 'over must be one of true, false'],
-  ])('refuses %s', async (query, detail) => {
+  ])('rejects %s', async (query, detail) => {
     const { status, body } = await asked.get(query);
     expect([status, body.detail]).toEqual([400, expect.stringContaining(detail)]);
   });
@@ -235,7 +235,7 @@ function countersSuite(start: () => Promise<Asked>) {
     expect(used).toEqual([...used].sort((a, b) => b! - a!));
   });
 
-  it('refuses a cursor that is none', async () => {
+  it('rejects a cursor that is none', async () => {
     const { status, body } = await asked.get('domain=shop&cursor=bm9uc2Vuc2U');
     expect([status, body.detail]).toEqual([400, expect.stringContaining('the cursor is not from')]);
   });
@@ -283,7 +283,7 @@ describeWithServer('counters in Redis', redisProgram, (path) => {
     });
     afterAll(() => asked?.limiter.stop());
 
-    it('without the right to scan: the answer names it, and counting goes on', async () => {
+    it('without the right to scan: the answer names it, and counting continues', async () => {
       const { status, body } = await asked.get('domain=shop');
       expect(status).toBe(501);
       expect(body.detail).toContain('NOPERM');
@@ -364,7 +364,7 @@ describeWithServer('counters with leases', redisProgram, (path) => {
 describeWithServer('counters behind twemproxy', nutcrackerProgram, (nutcracker) => {
   describeWithServer('with a server', redisProgram, (path) => {
     const folder = suiteFolder();
-    it('are counted and read by their entries, and a list says what the proxy refuses', async () => {
+    it('are counted and read by their entries, and a list says what the proxy rejects', async () => {
       const redis = await startRedis({ path });
       const proxy = await startTwemproxy(nutcracker, folder, [redis.port]);
       const store = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: proxy.url };

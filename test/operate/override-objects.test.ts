@@ -97,7 +97,7 @@ describe('weir override', () => {
     ],
     [['nonsense', '--block', '--for', '2h', ...reason], '"nonsense" is not of the form key=value'],
     [['--blok', '--for', '2h', ...reason], `Unknown option '--blok'; did you mean "--block"?`],
-  ])('refuses %j', async (args, message) => {
+  ])('rejects %j', async (args, message) => {
     expect(await set(...args)).toEqual({ status: 2, stdout: '', stderr: `weir: ${message}\n` });
   });
 
@@ -110,7 +110,7 @@ describe('weir override', () => {
     [['rm'], 'override rm needs an id, or a domain and entries'],
     [['lst'], '"lst" is not one of set, list, rm; did you mean "list"?'],
     [[], 'say what to do: set, list, rm'],
-  ])('refuses %j', async (args, message) => {
+  ])('rejects %j', async (args, message) => {
     expect(await runCommand(overrideCommand, args)).toEqual({
       status: 2,
       stdout: '',

@@ -61,7 +61,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     env: { RUNTIME_ROOT: folder, OVERRIDES_DIR: join(folder, 'none'), LOCAL_CACHE_SIZE_IN_BYTES: '100000' },
   }));
 
-  it('lets a refused key pass at once, reports it, and takes it back', async () => {
+  it('lets a key over limit pass at once, reports it, and reverts it', async () => {
     const limiter = await start();
     await useUp(limiter, 'a');
     const posted = await call(limiter, 'POST', '', override('a', { requestsPerUnit: 20, for: '2h' }));
@@ -277,7 +277,7 @@ describeWithServer('overrides of limiters that share a Redis', redisProgram, (pa
     Promise.all(limiters.map((limiter) => code(limiter, value, key)));
   const three = async () => [await start(), await start(), await start()];
 
-  it('let a refused key pass everywhere, and end everywhere', async () => {
+  it('let a key over limit pass everywhere, and end everywhere', async () => {
     const limiters = await three();
     for (const limiter of limiters) await useUp(limiter, 'x');
     const { body } = await call(
@@ -306,7 +306,7 @@ describeWithServer('overrides of limiters that share a Redis', redisProgram, (pa
     await eventually(async () => expect(await all(limiters, 'y', 'busy')).toEqual(['OK', 'OK', 'OK']));
   });
 
-  it('are had by one that starts later, and where messages are refused by the look at the revision', async () => {
+  it('reach a limiter that starts later and, if messages are rejected, by the check of the revision', async () => {
     const [first] = await three();
     await call(first!, 'POST', '', override('late', { block: true, for: '1h' }));
     // Known before it is asked, which would count.
@@ -328,7 +328,7 @@ describeWithServer('overrides of limiters that share a Redis', redisProgram, (pa
     }
   });
 
-  it('hold when Redis comes back empty, which has them again, but for those taken back', async () => {
+  it('hold when Redis comes back empty, which has them again, except for those taken back', async () => {
     const limiters = await three();
     for (const value of ['kept', 'taken'])
       await call(limiters[0]!, 'POST', '', override(value, { block: true, permanent: true }, 'busy'));

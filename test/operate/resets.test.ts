@@ -266,7 +266,7 @@ describeWithServer('a reset in Redis', redisProgram, (path) => {
     await eventually(async () => expect(await code(away, 'few')).toBe('OK'), { timeoutMs: 30_000 });
   });
 
-  it('names PUBLISH where it is refused, and goes on counting', async () => {
+  it('names PUBLISH if it is rejected, and continues counting', async () => {
     await client.acl('SETUSER', 'mute', 'on', '>pw-of-mute', '~*', '&*', '+@all', '-publish');
     const mute = await start({ REDIS_AUTH: 'mute:pw-of-mute' });
     const other = await start();

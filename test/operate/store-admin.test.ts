@@ -54,7 +54,7 @@ function storeAdminSuite(
     await storeAdmin.close();
   });
 
-  it('refuses a cursor that it did not give', async () => {
+  it('rejects a cursor that it did not give', async () => {
     const storeAdmin = await open();
     const asked = storeAdmin.scan({ prefixes: ['a'], from: 'nonsense', count: 10 });
     await expect(asked).rejects.toThrow('the cursor is not from this limiter');
@@ -79,7 +79,7 @@ function storeAdminSuite(
     await storeAdmin.close();
   });
 
-  it('shows everybody who listens what is published, until they end it', async () => {
+  it('shows all listeners what is published, until they end it', async () => {
     const storeAdmin = await open();
     const reported: string[] = [];
     let back = 0;
@@ -207,7 +207,7 @@ describeWithServer('the store admin of one Redis', redisProgram, (path) => {
     await own.stop();
   });
 
-  it('names what an ACL refuses, and no longer once it is allowed', async () => {
+  it('names what an ACL rejects, and no longer once it is allowed', async () => {
     await client.acl('SETUSER', 'poor', 'on', '>secret-word', '~*', '+ping', '+get', '+hgetall');
     const reported: MissingRight[] = [];
     const storeAdmin = openRedisStoreAdmin(url(), { auth: 'poor:secret-word', reported });

@@ -68,7 +68,7 @@ describe('--watch', () => {
       report: 'no request was over limit',
       statusOfProblem: 1,
     },
-  ])('goes on after errors of $what', async ({ answerOf, command, report, statusOfProblem }) => {
+  ])('continues after errors of $what', async ({ answerOf, command, report, statusOfProblem }) => {
     const problem = 'weir: [^\\n]*(?:503|out of order)';
     const { address, setDown } = await unsteadyServer(answerOf);
     const program = watching(...command(address));

@@ -49,7 +49,7 @@ describe('npm ci in a clone, on Node 22', () => {
     expect(status).toBe(0);
   });
 
-  it('says in one line what to do where none was installed', () => {
+  it('says in one line what to do if none was installed', () => {
     const { status, stderr } = dryRun();
     expect(stderr).toMatch(
       /^Weir needs Node 26 or newer, and this is Node 22\.\d+\.\d+: install it, or run "npm ci" without --omit=dev\.\n$/,

@@ -168,7 +168,7 @@ describe('the packed package, alone in an empty folder with production dependenc
   });
 });
 
-it('docs/install.md has no command that nobody runs', () => {
+it('docs/install.md has no command that no test runs', () => {
   expect(others).toEqual([]);
   // test/e2e/adopt-first-pages.test.ts runs the first, and test/package/release.nightly.test.ts the last.
   expect(commandsToRun('docs/start.md')).toContain(check);

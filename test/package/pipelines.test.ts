@@ -235,7 +235,7 @@ describe('the action', () => {
     expect(step('install', { ...given, VERSION: '../x' })).toMatchObject({ status: 2 });
   });
 
-  it('annotates mistakes, and says nothing about good rules', () => {
+  it('annotates mistakes, and does not mention good rules', () => {
     expect(step('check')).toMatchObject({ status: 0, stdout: '', stderr: '' });
     writeFileSync(join(folder, 'rules/b.yaml'), 'domain: b\ndescriptors:\n- key: ""\n');
     const { status, stdout } = step('check');

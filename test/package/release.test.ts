@@ -52,7 +52,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('refuses a wrong command line with status 2', () => {
+  it('rejects a wrong command line with status 2', () => {
     const cases = [
       { given: [], message: 'set the repository in package.json or --repository to yours' },
       {
@@ -96,7 +96,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
   });
 
   it(
-    'pushes image, chart and release in this order, and stops where one fails',
+    'pushes image, chart and release in this order, and stops if one fails',
     () => {
       const section = `## ${next} (2026-01-01)\n\nRead [this](docs/upgrades.md#in-which-order) and [that](#all).\n`;
       const changes = readFileSync(join(clone, 'CHANGELOG.md'), 'utf8');

@@ -121,7 +121,7 @@ function contract(server: () => Server): void {
       expect(changed['status']).toMatchObject({ observedGeneration: 1 });
     });
 
-    it('are refused where they are not the newest, or missing', async () => {
+    it('are rejected if they are not the newest, or missing', async () => {
       const made = await create();
       const old = made.metadata.resourceVersion;
       await applyStatus({ observedGeneration: 1, conditions: [] }, { version: old });
@@ -137,7 +137,7 @@ function contract(server: () => Server): void {
       expect(await failure({ method: 'PUT', path, body })).toEqual({ status: 422, reason: 'Invalid' });
     });
 
-    it('stay where nothing changes, and no event is sent', async () => {
+    it('stay if nothing changes, and no event is sent', async () => {
       await create();
       const status = { observedGeneration: 1, conditions: conditions('True') };
       const first = await applyStatus(status);
@@ -218,7 +218,7 @@ function contract(server: () => Server): void {
   });
 
   describe('watches', () => {
-    it('go on after a version, with what was deleted as it was last', async () => {
+    it('continue after a version, with what was deleted as it was last', async () => {
       const made = await create('shop', { team: 'a' });
       const from = made.metadata.resourceVersion;
       const changed = await applyStatus({ observedGeneration: 1, conditions: [] });
@@ -276,7 +276,7 @@ function contract(server: () => Server): void {
     expect(reported[0]).toMatchObject({ type: 'ERROR', object: { code: 410, reason: 'Expired' } });
   });
 
-  it('leases are changed by anyone who has seen them last', async () => {
+  it('leases are changed by the replica that has seen them last', async () => {
     const spec = { holderIdentity: 'a', leaseDurationSeconds: 15 };
     const made = await ask({ method: 'POST', path: leases, body: { metadata: { name, namespace }, spec } });
     const path = `${leases}/${name}`;
@@ -338,7 +338,7 @@ describe('the API server in memory', () => {
       expect(has('fault-twice')).toBe(true);
     });
 
-    it('an answer that takes too long, and one that nobody waits for', async () => {
+    it('an answer that takes too long, and one that no caller waits for', async () => {
       fault = { delayMs: 60_000 };
       const late = settled(faulty.request({ path: maps, timeoutMs: 50 }));
       expect(await late).toMatchObject({ status: 'rejected', reason: { reason: 'Timeout' } });
@@ -348,7 +348,7 @@ describe('the API server in memory', () => {
       await expect(given).rejects.toMatchObject({ reason: 'Aborted' });
     });
 
-    it('what is no object', async () => {
+    it('a value that is no object', async () => {
       fault = undefined;
       expect(await settled(faulty.request({ path: '/openapi/v3' }))).toMatchObject({ value: { paths: {} } });
       expect(await settled(faulty.request({ path: '/version' }))).toMatchObject({ reason: { status: 404 } });

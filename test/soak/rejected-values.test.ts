@@ -3,7 +3,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { rejectedValueProblems, rejectValues } from './rejected-values.ts';
 
-describeWithServer('many refused values', redisProgram, (redisPath) => {
+describeWithServer('many values over limit', redisProgram, (redisPath) => {
   it('leave nothing in Redis once their windows are over', async () => {
     const values = 2_000;
     const report = await rejectValues({ redisPath, values });

@@ -17,7 +17,7 @@ const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr:
   );
 
 describe('npm run soak', () => {
-  it('takes ten minutes, or as many as it is reported', () => {
+  it('takes ten minutes, or as many as the flag says', () => {
     expect(soakFlags.parse([])).toEqual({ minutes: 10, seed: 7 });
     expect(soakFlags.parse(['--minutes', '1.5', '--seed', '9'])).toEqual({ minutes: 1.5, seed: 9 });
     expect(soakFlags.parse(['--help', '--minutes', '0'])).toBeUndefined();
@@ -32,7 +32,7 @@ describe('npm run soak', () => {
     [['--minutes', '1441'], '--minutes is a number from 1 to 1440, not "1441"'],
     [['--seed', '0'], '--seed is a whole number from 1 to 2147483647, not "0"'],
     [['--hours', '1'], "Unknown option '--hours'"],
-  ])('refuses %j before it starts anything', async (args, message) => {
+  ])('rejects %j before it starts anything', async (args, message) => {
     const stderr = `${message}\n"npm run soak -- --help" describes its arguments.\n`;
     expect(await run(...args)).toEqual({ code: 2, stdout: '', stderr });
   });

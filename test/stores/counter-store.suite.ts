@@ -124,7 +124,7 @@ export function counterStoreSuite(
   });
 
   it.each([false, true])(
-    'is over a limit of 2^53 - 1, too, where that stops when over: %s',
+    'is over a limit of 2^53 - 1, too, if that stops when over: %s',
     async (stopWhenOver) => {
       const key = fresh();
       const isOver = async (hits: number, negative = false) => {
@@ -237,7 +237,7 @@ export function counterStoreSuite(
       ]);
     });
 
-    it('counts all when what is over holds nobody back, or not all that do so together are over', async () => {
+    it('counts all when the exceeded limits hold nothing back, or when only some of those that do so together are exceeded', async () => {
       const [over, quota, spare, free] = [fresh(), fresh(), fresh(), fresh()];
       const request = () => [
         counterOp({ key: over, limit: 0, holdsBack: 'never' }),
@@ -265,7 +265,7 @@ export function counterStoreSuite(
       ]);
     });
 
-    it('looks only where the caller says so', async () => {
+    it('looks only if the caller says so', async () => {
       const key = fresh();
       await totalOf(store, { key, hits: 4 });
       const [op] = await submit(store, [counterOp({ key, hits: 3, limit: 1, lookOnly: true })], stop);
@@ -462,7 +462,7 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
     }
   });
 
-  it('says how long until one hit passes where none is left, and else until nothing is used', async () => {
+  it('says how long until one hit passes if none is left, and else until nothing is used', async () => {
     const key = fresh();
     const tokens = new TokenBucket({ requests: 1, burst: 3, windowMicros: hour });
     const take = async (hits: number) =>
@@ -474,7 +474,7 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
     }
   });
 
-  it('goes on with the total of a plain window that becomes one of several limits', async () => {
+  it('continues with the total of a plain window that becomes one of several limits', async () => {
     const tag = fresh();
     const [plain] = await submit(store(), groupOf(tag, 'W', { hits: 5 }));
     const [window] = await submit(store(), groupOf(tag, 'ws', { hits: 2 }));

@@ -75,7 +75,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
   });
 
   describe('counting', () => {
-    it('sends incr, and add where the key is missing', async () => {
+    it('sends incr, and add if the key is missing', async () => {
       const { store, news } = open();
       const key = fresh();
       await totalOf(store, { key, hits: 3 });
@@ -173,7 +173,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       expect(Math.abs((await a.ttlOf(key)) - seconds)).toBeLessThan(3);
     });
 
-    it('takes what is no number for 0, says so, and goes on', async () => {
+    it('takes an invalid number for 0, says so, and continues', async () => {
       const { store, news } = open();
       const [text, long, good] = [fresh(), fresh(), fresh()];
       await a.set(text, 'END');
@@ -344,7 +344,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       cut.server.close();
     });
 
-    it('is left when it answers what is no answer', async () => {
+    it('is left when its answer is invalid', async () => {
       const odd = await listen((socket, data) => {
         socket.write(data.startsWith('version') ? 'VERSION 1\r\n' : 'HTTP/1.1 400 Bad Request\r\n');
       });

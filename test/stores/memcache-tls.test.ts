@@ -120,7 +120,7 @@ describeWithServer('memcache over TLS', 'path' in openssl ? memcachedProgram : o
       },
       /^TLS: .*alert unknown ca$/,
     ],
-  ])('is refused by a node that wants its certificate when it shows %s', async (_, files, reason) => {
+  ])('is rejected by a node that wants its certificate when it shows %s', async (_, files, reason) => {
     const { store, news } = open(server, files());
     await eventually(() => expect(store.figures.down).toBe(1));
     expect(news.lines[0]?.replace(/^\S+ down: /, '')).toMatch(reason);

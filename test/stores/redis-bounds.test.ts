@@ -169,7 +169,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     );
   });
 
-  it('sends one call for all of a turn, and other scripts only where a bound is in it', async () => {
+  it('sends one call for all of a turn, and other scripts only if a bound is in it', async () => {
     await client.script('FLUSH');
     await client.config('RESETSTAT');
     const tag = randomUUID();
@@ -187,7 +187,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     expect([known, await calls('time')]).toEqual([[1], 1]);
   });
 
-  it('answers a group with an error, and counts none of it, where one key holds something else', async () => {
+  it('answers a group with an error, and counts none of it, if one key holds something else', async () => {
     for (const [i, [foreign, error]] of [
       ['10', 'ERR value is not what a sliding limit holds'],
       ['1:2:9007199254740992', 'ERR value is not what a sliding limit holds'],
@@ -228,7 +228,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     expect(ops.map(({ after }) => after)).toEqual([2, 2]);
   });
 
-  it('counts plain windows for a user who may not ask for the time, and nothing with a bound', async () => {
+  it('counts plain windows for a user that may not ask for the time, and nothing with a bound', async () => {
     await client.acl('SETUSER', 'timeless', 'on', '>pw', '~*', '+@all', '-time');
     const timeless = await openRedisStore({ url: `redis://timeless:pw@127.0.0.1:${server.port}` });
     onTestFinished(() => timeless.close());
@@ -251,7 +251,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     }
   });
 
-  it('never lets more pass than a bound allows, no matter who asks and when, by the clock of Redis', async () => {
+  it('never lets more pass than a bound allows, whichever caller asks, by the clock of Redis', async () => {
     const windowMicros = 1_000_000;
     const limits = {
       sliding: { requests: 50, windowMicros },

@@ -105,7 +105,7 @@ describeWithServer('Redis Cluster under load', redisProgram, (path) => {
     expect(running.late()).toBe(0);
   });
 
-  it('goes on with the replica when a master is killed: no answer was wrong, none came late', {
+  it('continues with the replica when a master is killed: no answer was wrong, none came late', {
     timeout: 90_000,
   }, async () => {
     const running = load(store, () => counterOp({ key: randomUUID(), ttlSeconds: 3600 }));

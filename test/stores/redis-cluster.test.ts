@@ -90,7 +90,7 @@ describeWithEachRedis('Redis Cluster', (path) => {
     expect(await cluster.valuesOf(keys.slice(0, 2))).toEqual(['9', '10']);
   });
 
-  it('goes on without scripts where an ACL forbids them, and says so once', async () => {
+  it('continues without scripts if an ACL forbids them, and says so once', async () => {
     for (const { client } of cluster.members)
       await client.acl('SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-eval', '-evalsha');
     const reasons: string[] = [];
@@ -250,7 +250,7 @@ describeWithEachRedis('Redis Cluster', (path) => {
       expect([key, await to.client.pttl(key)]).toEqual([key, expect.not.toBeOneOf([-1, -2])]);
   });
 
-  it('leases in the slot of a counter, and counts every hit as it comes where that is moving', async () => {
+  it('leases in the slot of a counter, and counts every hit as it comes if that is moving', async () => {
     const store = await storeForTest();
     // No lease is idle on a busy machine.
     const timers = new ManualTimers();

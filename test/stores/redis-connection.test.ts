@@ -39,7 +39,7 @@ async function connectedStoreForTest(...given: Parameters<typeof newRedisStore>)
 }
 
 describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
-  it('counts nothing twice when the server is killed under load, and goes on when it is back', async () => {
+  it('counts nothing twice when the server is killed under load, and continues when it is back', async () => {
     // Every write is on disk before it is answered, so what was counted outlives the kill.
     const server = await serverForTest({ path, args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 2000 });
@@ -87,7 +87,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     for (const text of texts) expect(text).toMatch(why);
   });
 
-  it('answers within the timeout when the server hangs, and goes on when it is back', async () => {
+  it('answers within the timeout when the server hangs, and continues when it is back', async () => {
     const server = await serverForTest({ path });
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 300 });
     await server.kill('SIGSTOP');

@@ -94,7 +94,7 @@ describeWithServer('a full Redis', redisProgram, (path) => {
     }
   }
 
-  it('keeps an exhausted limit where what was used last or most stays', async () => {
+  it('keeps an exhausted limit if what was used last or most stays', async () => {
     const policies = ['volatile-lru', 'volatile-lfu', 'allkeys-lru', 'allkeys-lfu'];
     const limits = await Promise.all(policies.map((policy) => flooded(policy, slow)));
     expect(limits.map(({ resets, refused }) => [resets, refused])).toEqual(policies.map(() => [0, []]));
@@ -112,7 +112,7 @@ describeWithServer('a full Redis', redisProgram, (path) => {
     },
   );
 
-  it('goes on to refuse from the local cache without asking Redis, whose key grows old and may go', async () => {
+  it('continues to limit by the local cache without asking Redis, whose key ages and may be evicted', async () => {
     const server = await startRedis({ path });
     const client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
     const limiter = await InProcessLimiter.start({

@@ -81,7 +81,7 @@ describeWithEachRedis('a full Redis', (path) => {
     },
   );
 
-  it('refuses hits of exhausted sliding windows and buckets, and none of another key of a request', async () => {
+  it('limits hits of exhausted sliding windows and buckets, and of no other key of a request', async () => {
     const store = await open();
     for (const bound of [new SlidingWindow(twoHourly), new TokenBucket({ ...twoHourly, burst: 2 })]) {
       const key = randomUUID();
@@ -101,7 +101,7 @@ describeWithEachRedis('a full Redis', (path) => {
   it.each([
     ['of a fixed window', {}],
     ['of a bucket', { bound: new TokenBucket({ ...twoHourly, burst: 10 }) }],
-  ])('settles what is reserved and reserves nothing, %s', async (_, given: Partial<ReservedCounter>) => {
+  ])('commits what is reserved and reserves nothing, %s', async (_, given: Partial<ReservedCounter>) => {
     const store = await open();
     const stem = randomUUID();
     const counters = (amount?: number) => [reservedCounter({ stem, ...given, amount })];

@@ -65,7 +65,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     expect(leases.book).toMatchObject({ granted: 2, spent: 1, returned: 1, lostAtMost: 0, outstanding: 0 });
   });
 
-  it('leases what is left divided by those that lease, and nothing where that is less than each may have', async () => {
+  it('leases what is left divided by those that lease, and nothing if that is less than each may have', async () => {
     const { leases: one } = await newLimiter('one');
     const { leases: two } = await newLimiter('two');
     expect(await count(one, { key: 'near', hits: 60 })).toMatchObject({ after: 60, leased: 10 });
@@ -76,7 +76,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     expect(await count(one, { key: 'near' })).toMatchObject({ after: 92, leased: 0, mayReturn: false });
   });
 
-  it('takes hits back down to what is leased, no matter who takes them back', async () => {
+  it('takes hits back down to what is leased, whichever limiter takes them back', async () => {
     const { leases: one } = await newLimiter('one');
     const { leases: two } = await newLimiter('two');
     await count(one, { key: 'refunded', hits: 2 });
@@ -151,7 +151,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     expect(leases.book).toMatchObject({ granted, spent: granted });
   });
 
-  it('does to counter and ledger what they are meant to become', async () => {
+  it('changes counter and ledger as intended', async () => {
     const message = fc.record({
       limiter: fc.constantFrom('one', 'two', 'three'),
       /** Behind or before the last one that was sent. */

@@ -62,7 +62,7 @@ describeWithEachRedis('what stays in Redis', (path) => {
   });
 
   it.each(['weir:reserve', 'weir:reserve-due'])(
-    'what was evicted as %s ends again when it is made anew',
+    'what was evicted as %s ends again when it is recreated',
     async (kind) => {
       const store = await openStore();
       const stem = `1{evicted ${kind}}`;

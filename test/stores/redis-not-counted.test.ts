@@ -141,7 +141,7 @@ describeWithServer('what an error of Redis says of counting', redisProgram, (pat
     });
   }
 
-  it('knows that nothing was counted where only the look before it failed', async () => {
+  it('knows that nothing was counted if only the look before it failed', async () => {
     const server = await startRedis({ path });
     onTestFinished(() => server.stop());
     const store = newRedisStore({ url: `127.0.0.1:${server.port}` }, { scripts: 'never', timeoutMs: 200 });
@@ -207,7 +207,7 @@ describeWithServer('what an error of a Redis Cluster says of counting', redisPro
     );
   });
 
-  it('is that nothing was counted while the node is gone, and for the others that refuse to go on alone', async () => {
+  it('is that nothing was counted while the node is gone, also on the others, which do not continue alone', async () => {
     const store = await open();
     const [first, second] = masters() as [ClusterMember, ClusterMember];
     const [gone, other] = [await keyOf(first), await keyOf(second)];

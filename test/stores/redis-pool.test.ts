@@ -29,7 +29,7 @@ function poolSuite(
   resume: () => Promise<void>,
 ): void {
   it.each(behaviours)(
-    '$whenEmpty answers every call once, and goes on when the server does',
+    '$whenEmpty answers every call once, and continues when the server does',
     async ({ whenEmpty, refused }) => {
       const store = await open({ places, whenEmpty, waitMs: 50 });
       try {

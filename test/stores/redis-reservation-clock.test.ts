@@ -59,7 +59,7 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     };
   };
 
-  it.each([false, true])('keeps no more than what can still be asked for, markers: %s', async (isMarker) => {
+  it.each([false, true])('stores no more than what can still be requested, marked: %s', async (isMarker) => {
     const store = await open();
     onTestFinished(() => store.close());
     const stem = `1{kept;${isMarker}}`;
@@ -77,7 +77,7 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
     expect(await client.zcard(`weir:reserve-due:${stem}3600:`)).toBeLessThanOrEqual(max);
   });
 
-  it('forgets any number of records once nobody may ask for them', async () => {
+  it('forgets any number of records once no request may refer to them', async () => {
     const store = await open();
     onTestFinished(() => store.close());
     const stem = '1{forgotten}';

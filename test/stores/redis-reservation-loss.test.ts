@@ -86,7 +86,7 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
       (key) => key !== 'note' || state !== 'a marker',
     );
 
-    it.each(keys)('gives back no more than was reserved without its %s', async (key) => {
+    it.each(keys)('releases no more than was reserved without its %s', async (key) => {
       for (const actual of [0, 10, reserved, 70]) {
         const { before, total, settle } = await lose(key, state);
         const counted = await total();
@@ -107,7 +107,7 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     });
   });
 
-  it('charges what was used again, and says what was lost, where the counter is gone', async () => {
+  it('charges what was used again, and says what was lost, if the counter is gone', async () => {
     for (const state of ['open', 'a marker'] as const) {
       for (const actual of [0, 10, reserved, 70]) {
         const { total, settle } = await lose('counter', state);
@@ -118,7 +118,7 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     }
   });
 
-  it('takes nothing of what others hold on a counter that was made anew', async () => {
+  it('takes nothing of what others hold on a counter that was recreated', async () => {
     const { total, settle } = await lose('counter', 'open');
     const stem = `1{lost;run=${runs}}`;
     const counter = reservedCounter({ stem, bound: new FixedWindow(1_000), amount: 100 });
@@ -129,12 +129,12 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     expect(open).toBeLessThanOrEqual(await total());
   });
 
-  it('says nothing was lost where all keys are there', async () => {
+  it('reports no loss if all keys are there', async () => {
     const { settle } = await lose('note', 'open');
     expect(await settle(10)).toMatchObject({ outcome: 'settled', lost: 0, changed: 10 - reserved });
   });
 
-  it('is not recalled without its note, and settled by who knows its descriptors', async () => {
+  it('is not recalled without its note, and committed by callers that know its descriptors', async () => {
     const { recall, settle } = await lose('note', 'open');
     expect(await recall()).toBeUndefined();
     expect((await settle(10)).outcome).toBe('settled');

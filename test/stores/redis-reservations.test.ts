@@ -119,7 +119,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(commandCalls(await client.info('commandstats'), 'evalsha')).toBe(1);
   });
 
-  it('counts what else a turn brought where a user may not touch what is reserved', async () => {
+  it('counts what else a turn brought if a user may not touch what is reserved', async () => {
     await client.call('ACL', 'SETUSER', 'narrow', 'reset', 'on', '>secret', '~1{*', '+@all');
     const { call, answers } = await mixedTurn(await openStore('narrow:secret'), 'narrow');
     expect(call.error?.message).toMatch(/NOPERM|can't|no permissions/);
@@ -147,7 +147,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(sound).toMatchObject({ error: undefined, outcome: 'reserved' });
   });
 
-  it('answers at once where scripts are never run', async () => {
+  it('answers at once if scripts are never run', async () => {
     const store = await openStore('', { scripts: 'never' });
     const call = reserveCall({ id: 'never', counters: [counted('1{never}', 3)] });
     await new Promise<void>((resolve) => sendCall(store, call, resolve));
@@ -155,7 +155,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(await store.claims.claim('never', 60)).toBe(true);
   });
 
-  it('shares tallies of what is kept, in a key that ends with the last reservation', async () => {
+  it('shares tallies of what is stored, in a key that ends with the last reservation', async () => {
     const { notes } = await openStore('', { keyPrefix: 'tallied:' });
     const share = (changes: [number, number][], nowMs: number) =>
       notes.share!('d:x', new Map(changes), nowMs);
@@ -229,7 +229,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(await granted()).toBe(2);
   });
 
-  it('reserves over two servers, and undoes on one what the other refuses', async () => {
+  it('reserves over two servers, and undoes on one what does not fit on the other', async () => {
     const other = await startRedis({ path, lifetimes: { jitterSeconds: 3_600 } });
     onTestFinished(() => other.stop());
     const main = await openStore();
@@ -260,7 +260,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(again).toMatchObject({ outcome: 'repeated', charged: 2, counters: [{ used: 2 }, { used: 2 }] });
   });
 
-  it('gives back all that has expired to who looks or would be refused, however many, in parts', async () => {
+  it('releases everything that has expired before it answers a read or a request over limit, however many, in parts', async () => {
     const many = 2_500;
     const bounds = { maxReservations: many, recordMs: 600_000 };
     const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: bounds });
@@ -311,7 +311,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(settled).toMatchObject({ outcome: 'settled', counters: [{ used: 1, reserved: 0, open: 0 }] });
   });
 
-  it('stops at what is settled when it gives back what has expired', async () => {
+  it('stops at what is committed when it releases what has expired', async () => {
     const bounds = { maxReservations: 1000, recordMs: 600_000 };
     const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: bounds });
     try {

@@ -83,7 +83,7 @@ describeWithServer('REDIS_SCRIPTS=auto with a Redis that', redisProgram, (path) 
       await server?.stop();
     });
 
-    it.each(['false', 'true'])('warns once and goes on counting, stop when over %s', async (stop) => {
+    it.each(['false', 'true'])('warns once and continues counting, stop when over %s', async (stop) => {
       await client.flushall();
       const limiter = await InProcessLimiter.start({
         env: {

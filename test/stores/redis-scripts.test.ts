@@ -92,7 +92,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
       expect([await calls(client, 'incrby'), await calls(client, 'set')]).toEqual([1, 1]);
     }));
 
-  it('says once why auto goes on without scripts, and loses or repeats no count over it', async () => {
+  it('says once why auto continues without scripts, and loses or repeats no count over it', async () => {
     const reasons: string[] = [];
     const onScriptsRejected = (reason: string) => reasons.push(reason);
     await withStore(
@@ -163,7 +163,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
       expect(await client.exists(key)).toBe(0);
     }));
 
-  it('fails the callers of a key that is no counter, and nobody else', () =>
+  it('fails the callers of a key that is no counter, and no others', () =>
     withStore({ scripts: 'never' }, async (store) => {
       const [list, good] = [randomUUID(), randomUUID()];
       await client.rpush(list, 'x');

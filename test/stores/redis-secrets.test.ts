@@ -42,7 +42,7 @@ async function debugPages(program: RunningLimiter['program']): Promise<string[]>
   return Promise.all(pages.map((path) => served(Number(port), path)));
 }
 
-describe('a limiter that refuses its settings shows no password', () => {
+describe('a limiter that rejects its settings shows no password', () => {
   const sentinel = { REDIS_TYPE: 'sentinel' };
   const cluster = { REDIS_TYPE: 'cluster' };
   const refused: Record<string, string>[] = [

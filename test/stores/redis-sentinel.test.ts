@@ -124,7 +124,7 @@ describeWithServer('RedisStore when its master fails', redisProgram, (path) => {
     return trio;
   };
 
-  it('goes on with the next master, counts nothing twice there, and comes back to no replica', async () => {
+  it('continues with the next master, counts nothing twice there, and comes back to no replica', async () => {
     const trio = await newTrio();
     const [first, second] = trio.servers;
     const failures: string[] = [];
@@ -210,7 +210,7 @@ describeWithServer('RedisStore when its master fails', redisProgram, (path) => {
     expect(failures.join()).not.toMatch(/hunter/);
   }, 60_000);
 
-  it('refuses a replica that a sentinel names', async () => {
+  it('rejects a replica that a sentinel names', async () => {
     const trio = await newTrio();
     const failures: string[] = [];
     const store = await openStore({ url: trio.url }, { onFailure: (text) => failures.push(text) });

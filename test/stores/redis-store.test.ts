@@ -75,7 +75,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
     await pooled.close();
   });
 
-  it('reports a refund that Redis refuses', async () => {
+  it('reports a refund that Redis rejects', async () => {
     const key = randomUUID();
     await totalOf(store, { key, hits: 5 });
     await client.config('SET', 'maxmemory', '1');
@@ -150,7 +150,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
     expect([await calls('evalsha'), await calls('incrby')]).toEqual([2, 1024]);
   });
 
-  it('goes on when Redis has forgotten the scripts, and counts once', async () => {
+  it('continues when Redis has forgotten the scripts, and counts once', async () => {
     const key = randomUUID();
     await client.script('FLUSH');
     const all = await Promise.all([
@@ -162,7 +162,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
     expect(await client.get(key)).toBe('3');
   });
 
-  it('fails the callers of a key that is no counter, and nobody else', async () => {
+  it('fails the callers of a key that is no counter, and no others', async () => {
     const [list, word, good] = [`own:${randomUUID()}`, `own:${randomUUID()}`, randomUUID()];
     await client.rpush(list, 'x');
     await client.set(word, 'many');
@@ -208,7 +208,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
     expect(await client.ttl(key)).toBe(88);
   });
 
-  it('reports a key whose life Redis refuses to set, and does not leave it', async () => {
+  it('reports a key whose expiry Redis rejects, and does not leave it', async () => {
     await client.acl('SETUSER', 'noexpire', 'on', '>pw', '~*', '+@all', '-expire');
     const limited = await openRedisStore({ url: `redis://noexpire:pw@127.0.0.1:${server.port}` });
     const key = randomUUID();

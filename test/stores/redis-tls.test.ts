@@ -124,7 +124,7 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
     );
   });
 
-  it('says that it does not know who signed the certificate', async () => {
+  it('says that it does not know the issuer of the certificate', async () => {
     expect(await outcome(open.tlsPort, tls({ caPath: stranger.caFile }))).toBe(
       'self-signed certificate in certificate chain (set REDIS_TLS_CACERT to authorities that the limiter should trust)',
     );
@@ -133,7 +133,7 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
     );
   });
 
-  it('trusts the usual authorities besides the given one', async () => {
+  it('trusts the default authorities besides the given one', async () => {
     const common = getCACertificates('default');
     onTestFinished(() => setDefaultCACertificates(common));
     setDefaultCACertificates([readFileSync(authority.caFile, 'latin1')]);
@@ -147,7 +147,7 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
     expect(await outcome(tlsPort, tls({ skipHostnameVerification: true }))).toBe('certificate has expired');
   });
 
-  it('refuses a certificate of another name, unless names are not to be looked at', async () => {
+  it('rejects a certificate of another name, unless names are not checked', async () => {
     const { tlsPort } = await serverWith(authority.issue({ name: 'other', alternativeNames: 'DNS:other' }));
     expect(await outcome(tlsPort, tls())).toMatch(
       /^Hostname\/IP does not match certificate's altnames: IP: 127\.0\.0\.1 is not in the cert's list/,

@@ -138,7 +138,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
     ]);
   });
 
-  it('that refuses a key to the user goes on to run scripts', async () => {
+  it('that rejects a key for the user continues to run scripts', async () => {
     const { client, url } = await startServer();
     await client.acl('SETUSER', 'weir', 'on', '>hunter2', '~d_one_good*', '+@all');
     const limiter = await startLimiter(`redis://weir:hunter2@${url}`);

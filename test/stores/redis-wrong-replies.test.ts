@@ -288,20 +288,17 @@ describe('a Redis that gives wrong replies', () => {
     await expectRejected(Object.fromEntries(questions));
   });
 
-  it.each(['+PING', ':1', '$4\r\nPONG', '*0', '$-1'])(
-    'is none where it answers PING with %j',
-    async (pong) => {
-      const other = await startFakeRedis(() => '+OK\r\n', `${pong}\r\n`);
-      onTestFinished(() => other.close());
-      const store = newRedisStore({ url: `127.0.0.1:${other.port}` });
-      onTestFinished(() => store.close());
-      const connected = store.connect({
-        ...{ initialMs: 1, maxMs: 1, maxElapsedMs: 1, monotonicMs: () => performance.now() },
-        sleep: () => Promise.resolve(),
-      });
-      await expect(connected).rejects.toThrow(/unexpected form to PING: /);
-    },
-  );
+  it.each(['+PING', ':1', '$4\r\nPONG', '*0', '$-1'])('is none if it answers PING with %j', async (pong) => {
+    const other = await startFakeRedis(() => '+OK\r\n', `${pong}\r\n`);
+    onTestFinished(() => other.close());
+    const store = newRedisStore({ url: `127.0.0.1:${other.port}` });
+    onTestFinished(() => store.close());
+    const connected = store.connect({
+      ...{ initialMs: 1, maxMs: 1, maxElapsedMs: 1, monotonicMs: () => performance.now() },
+      sleep: () => Promise.resolve(),
+    });
+    await expect(connected).rejects.toThrow(/unexpected form to PING: /);
+  });
 
   describe('to a limiter', () => {
     const folder = suiteFolder();

@@ -86,7 +86,7 @@ export function reservationStoreSuite(
     const counter = (stem: string, given: Partial<ReservedCounter> = {}) =>
       reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, ...given });
 
-    it('charges at once, for who only counts hits, too', async () => {
+    it('charges at once, also for a caller that only counts hits', async () => {
       const stem = fresh();
       const call = await reserve(freshId(), [counter(stem, { amount: 6 })]);
       expect(call.outcome).toBe('reserved');
@@ -101,7 +101,7 @@ export function reservationStoreSuite(
       expect(await look([counter(stem)])).toEqual([[8, 6, 1]]);
     });
 
-    it('refuses what does not fit, and leaves no trace of it', async () => {
+    it('reports what does not fit, and leaves no trace of it', async () => {
       const stem = fresh();
       const id = freshId();
       await usedAfterHits(counter(stem), 5);
@@ -111,7 +111,7 @@ export function reservationStoreSuite(
       expect((await reserve(id, [counter(stem, { amount: 5 })])).outcome).toBe('reserved');
     });
 
-    it('gives back what was not needed', async () => {
+    it('releases what was not needed', async () => {
       const stem = fresh();
       const id = freshId();
       await reserve(id, [counter(stem, { amount: 8 })]);
@@ -144,7 +144,7 @@ export function reservationStoreSuite(
       expect(await usedAfterHits(counter(stem), 0)).toBe(0);
     });
 
-    it('gives back what nobody settled once its TTL is over', async () => {
+    it('releases what was not committed once its TTL is over', async () => {
       const stem = fresh();
       const id = freshId();
       await reserve(id, [counter(stem, { amount: 8, ttlMs: 0 })]);
@@ -176,7 +176,7 @@ export function reservationStoreSuite(
     });
   });
 
-  it('holds another amount on each counter, all or none, and settles each by its own', async () => {
+  it('holds another amount on each counter, all or none, and commits each by its own', async () => {
     const [tokens, money] = [fresh(), fresh()];
     const counters = (...amounts: (number | undefined)[]) =>
       [tokens, money].flatMap((stem, index) => countersOf([stem], { amount: amounts[index] }));
@@ -231,14 +231,14 @@ export function reservationStoreSuite(
     expect(await look(countersOf([stem]))).toEqual([[4, 4, 1]]);
   });
 
-  it('refuses the id of other counters', async () => {
+  it('rejects the ID of other counters', async () => {
     const stem = fresh();
     const id = freshId();
     await reserve(id, countersOf([stem], { amount: 4 }));
     expect((await reserve(id, countersOf([stem, fresh()], { amount: 4 }))).outcome).toBe('conflict');
   });
 
-  it('commits the estimate where nothing else is said', async () => {
+  it('commits the estimate if nothing else is said', async () => {
     const stem = fresh();
     const id = freshId();
     await reserve(id, countersOf([stem], { amount: 4 }));
@@ -274,7 +274,7 @@ export function reservationStoreSuite(
     expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
   });
 
-  it('refuses an amount of 0 where more is used than the limit', async () => {
+  it('reports an amount of 0 over limit if more is used than the limit', async () => {
     const stem = fresh();
     const id = freshId();
     await settle('', countersOf([stem], { amount: 10 }), { unknown: 'charge' });
@@ -345,7 +345,7 @@ export function reservationStoreSuite(
     }
   });
 
-  it('settles the counter of one descriptor of a marker alone', async () => {
+  it('commits the counter of one marked descriptor alone', async () => {
     const stems = [fresh('a'), fresh('b')];
     const id = freshId();
     const marker = { isMarker: true, descriptors: 0 };
@@ -358,7 +358,7 @@ export function reservationStoreSuite(
     ]);
   });
 
-  it('settles all counters of a reservation', async () => {
+  it('commits all counters of a reservation', async () => {
     const stems = [fresh('user'), fresh('team')];
     const id = freshId();
     await reserve(id, countersOf(stems, { amount: 4 }));
@@ -396,7 +396,7 @@ export function reservationStoreSuite(
       expect(await usedAfterHits(ofWindow(stem, 0), 0)).toBe(2);
     });
 
-    it('settles once', async () => {
+    it('commits once', async () => {
       const stem = fresh();
       const id = freshId();
       await reserve(id, [ofWindow(stem, 0, { amount: 2 })]);
@@ -429,7 +429,7 @@ export function reservationStoreSuite(
   describe('of a quota', () => {
     const quotas = (stems: readonly string[], amount: number) => countersOf(stems, { amount, isQuota: true });
 
-    it('leaves out that which has nothing left, and does not settle it', async () => {
+    it('leaves out a limit that has nothing left, and does not commit it', async () => {
       const [a, b] = [fresh('a'), fresh('b')];
       const id = freshId();
       await usedAfterHits(reservedCounter({ stem: a }), 9);
@@ -446,7 +446,7 @@ export function reservationStoreSuite(
       ]);
     });
 
-    it('refuses where all of them do', async () => {
+    it('is over limit if all of them are', async () => {
       const [a, b, plain] = [fresh('a'), fresh('b'), fresh('plain')];
       for (const stem of [a, b]) await usedAfterHits(reservedCounter({ stem }), 9);
       const all = () => [...quotas([a, b], 3), reservedCounter({ stem: plain, group: 2, amount: 3 })];
@@ -454,7 +454,7 @@ export function reservationStoreSuite(
       expect((await reserve(freshId(), all(), { otherQuotaPasses: true })).outcome).toBe('reserved');
     });
 
-    it('leaves out all limits of a rule of which one refuses', async () => {
+    it('leaves out all limits of a rule if one of them is exceeded', async () => {
       // Where a rule has several limits all of its keys have a tag.
       const [a, b] = [`1{${fresh('a')}}`, fresh('b')];
       const minute = (amount: number | undefined, isQuota = true) =>
@@ -473,7 +473,7 @@ export function reservationStoreSuite(
     });
   });
 
-  describe('by markers', () => {
+  describe('by marker entries', () => {
     const marker = { isMarker: true } as const;
     const charging = { isMarker: true, unknown: 'charge' } as const;
 
@@ -484,7 +484,7 @@ export function reservationStoreSuite(
       expect(counters[0]).toMatchObject({ used: 0, open: 0, givenBack: 6 });
     });
 
-    it('adds a reservation for each reserve, and closes one with each settle', async () => {
+    it('adds a reservation for each reserve, and closes one with each commit', async () => {
       const stem = fresh();
       const id = freshId();
       for (const amount of [3, 4]) {
@@ -516,7 +516,7 @@ export function reservationStoreSuite(
       ]);
     });
 
-    it('charges nothing for what was only refused', async () => {
+    it('charges nothing for what was only over limit', async () => {
       const stem = fresh();
       const id = freshId();
       expect((await reserve(id, countersOf([stem], { amount: 11 }), marker)).outcome).toBe('refused');
@@ -527,7 +527,7 @@ export function reservationStoreSuite(
       expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
     });
 
-    it('takes nothing from what its id has open where a quota refuses another one', async () => {
+    it('takes nothing from what its ID has open if another one exceeds a quota', async () => {
       const [quota, plain] = [fresh('quota'), fresh('plain')];
       const id = freshId();
       const both = (amount: number) => [
@@ -553,7 +553,7 @@ export function reservationStoreSuite(
       ]);
     });
 
-    it('charges what is settled after its TTL, in place of an estimate that stayed', async () => {
+    it('charges what is committed after its TTL, in place of an estimate that was charged', async () => {
       const [released, kept] = [fresh('released'), fresh('kept')];
       const id = freshId();
       await reserve(id, countersOf([released], { amount: 8, ttlMs: 0 }), marker);
@@ -570,7 +570,7 @@ export function reservationStoreSuite(
     });
   });
 
-  it('refuses more reservations than a counter may have', async () => {
+  it('rejects more reservations than a counter may have', async () => {
     const stem = fresh();
     const { maxReservations } = suiteBounds;
     const counters = (amount?: number) => countersOf([stem], { bound: new FixedWindow(1000), amount });
@@ -672,7 +672,7 @@ export function reservationStoreSuite(
   it.each([
     ['a sliding window', new SlidingWindow({ requests: 10, windowMicros: year })],
     ['a bucket', new TokenBucket({ requests: 10, burst: 10, windowMicros: year })],
-  ])('says of %s when the amount fits that it refused', async (_, bound) => {
+  ])('says of %s when the amount will fit', async (_, bound) => {
     const stem = fresh();
     const counter = (amount: number) =>
       reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, amount, ttlMs: 86_400_000 });

@@ -85,7 +85,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     ]);
   });
 
-  it('leaves health alone where it is not to follow connections', async () => {
+  it('leaves health alone if it should not follow connections', async () => {
     const { redis, limiter } = await start({});
     await redis.kill('SIGKILL');
     await breakerIs(limiter, 1);
@@ -110,7 +110,7 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     await eventually(async () => expect(await five(limiter)).toEqual([expect.stringMatching(/ [0-3]$/)]));
   });
 
-  it('goes on counting by STORE_FAILURE_MODE=local, and adds what it counted when Redis is back', async () => {
+  it('continues counting by STORE_FAILURE_MODE=local, and adds what it counted when Redis is back', async () => {
     const { redis, limiter } = await start({ STORE_FAILURE_MODE: 'local' });
     expect(await five(limiter, 2)).toEqual(['200 OK 4', '200 OK 3']);
     await redis.kill('SIGKILL');

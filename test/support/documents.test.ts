@@ -16,7 +16,7 @@ describe('fencedBlocks', () => {
     expect(fencedBlocks('- a\n\n  ```sh\n  one\n    two\n  ```\n')[0]?.text).toBe('one\n  two');
   });
 
-  it('refuses a block without an end', () => {
+  it('rejects a block without an end', () => {
     expect(() => fencedBlocks('\n```sh\none\n')).toThrow('the block that begins in line 2 has no end');
   });
 

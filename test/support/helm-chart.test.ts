@@ -33,7 +33,7 @@ function timeless({ status, stdout, stderr }: ChartRun): ChartRun {
 }
 
 describeWithServer('Helm in one process for many commands', helmProgram, () => {
-  it.each(Object.entries(commands))('answers as Helm does where it %s', (_, args) => {
+  it.each(Object.entries(commands))('answers as Helm does if it %s', (_, args) => {
     const expected = spawnHelm(args, { HOME: '/nonexistent', KUBECONFIG: '' });
     expect(expected.stdout + expected.stderr).not.toBe('');
     expect(timeless(runHelm(args))).toEqual(timeless(expected));

@@ -59,14 +59,14 @@ describe('npm run properties', () => {
     expect(again.output).toContain('\nproperties: 1 tests, 1 cases, ');
   });
 
-  it('goes on with new seeds until the time is up', async () => {
+  it('continues with new seeds until the time is up', async () => {
     const { code, output } = await run('--times', '1', '--minutes', '0.1', '--seed', '5', '--name', 'wrong');
     expect(output).toMatch(/\nseed 6: 1 files, 1 times their cases\n/);
     expect(output).toMatch(/\nproperties: 1 tests, \d+00 cases, seeds 5 to \d+, \d+ s\nnothing failed\n$/);
     expect(code).toBe(0);
   });
 
-  it('refuses what it does not take', async () => {
+  it('rejects what it does not take', async () => {
     const hint = '"npm run properties -- --help" describes its arguments.\n';
     expect(await run('--times', '0')).toEqual({
       code: 2,

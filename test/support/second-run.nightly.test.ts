@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { gateWithProperty } from './property-gate.ts';
 
 describe('a property that takes too much processor time', () => {
-  it('runs again alone when all else has run, and passes where it does not then', async () => {
+  it('runs again alone when all else has run, and passes if it does not then', async () => {
     const { output, ...run } = await gateWithProperty('isFirst');
     expect(run).toEqual({ code: 0, tries: [2, 1, 1] });
     expect(output).toContain('\ninterrupted, runs again: hangs.test.ts > a (suite) > hangs?\nseed of');
     expect(output.match(/^\d+ passed, .*$/gm)).toEqual(['3 passed, 0 failed, 1 skipped']);
   });
 
-  it('fails where it does so again', async () => {
+  it('fails if it does so again', async () => {
     const { output, ...run } = await gateWithProperty('true');
     expect(run).toEqual({ code: 1, tries: [2, 1, 1] });
     expect(output).toMatch(
@@ -20,14 +20,14 @@ describe('a property that takes too much processor time', () => {
     );
   });
 
-  it('fails at once where it has a counterexample', async () => {
+  it('fails at once if it has a counterexample', async () => {
     const { output, ...run } = await gateWithProperty('true', { property: '(n) => burn() && n < 3' });
     expect(run).toEqual({ code: 1, tries: [1, 1, 1] });
     expect(output).toContain('Counterexample: [');
     expect(output).toMatch(/\n2 passed, 1 failed, 1 skipped\n$/);
   });
 
-  it('fails at once where one case failed, and a later one does not return', async () => {
+  it('fails at once if one case failed, and a later one does not return', async () => {
     const { output, ...run } = await gateWithProperty('hasFailed', {
       property: '() => { burn(); hasFailed = true; return false; }',
       seconds: Number.POSITIVE_INFINITY,

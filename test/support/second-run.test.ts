@@ -6,7 +6,7 @@ const endless = Number.POSITIVE_INFINITY;
 const took = 'took more than 0.25 s of processor time';
 
 describe('a property with a case that does not return', () => {
-  it('runs again alone when all else has run, with the tests behind it, and passes where it returns then', async () => {
+  it('runs again alone when all else has run, with the tests behind it, and passes if it returns then', async () => {
     const { output, ...run } = await gateWithProperty('isFirst', { seconds: endless });
     expect(run).toEqual({ code: 0, tries: [2, 1, 1] });
     expect(output).toContain(
@@ -19,7 +19,7 @@ describe('a property with a case that does not return', () => {
     expect(output.match(/^\d+ passed, .*$/gm)).toEqual(['3 passed, 0 failed, 1 skipped']);
   });
 
-  it('fails by its name where it does not return then either', async () => {
+  it('fails by its name if it does not return then either', async () => {
     const { output, ...run } = await gateWithProperty('true', { seconds: endless });
     expect(run).toEqual({ code: 1, tries: [2, 0, 1] });
     expect(output.match(/^a case does not return: /gm)).toHaveLength(2);

@@ -15,7 +15,7 @@ describe('a test that fails once', () => {
       'expected true to be false',
       'await expect.poll(() => isFirst, { timeout: 100 }).toBe(false);',
     ],
-  ])('is tried again where the time of %s was up', async (_, reason, body) => {
+  ])('is tried again if the time of %s was up', async (_, reason, body) => {
     const { code, output, tries } = await gate(body);
     expect({ code, tries }).toEqual({ code: 0, tries: 2 });
     const retriedLine = `${retried}a.test.ts > one (${reason}`;
@@ -23,12 +23,12 @@ describe('a test that fails once', () => {
     expect(output).toMatch(/\)\nseed of the property tests: 77\n1 passed, 0 failed\n$/);
   });
 
-  it('is tried again where it measures time', async () => {
+  it('is tried again if it measures time', async () => {
     const run = await gate('expect(isFirst).toBe(false);', { file: 'a.timing.test.ts' });
     expect(run).toMatchObject({ code: 0, tries: 2, output: expect.stringContaining(retried) });
   });
 
-  it('fails the run with its first error where something else tried it again', async () => {
+  it('fails the run with its first error if something else tried it again', async () => {
     const { code, output, tries } = await gate(`expect(isFirst, 'planted').toBe(false);`, { isSetUp: false });
     expect({ code, tries }).toEqual({ code: 1, tries: 2 });
     expect(output).toContain(

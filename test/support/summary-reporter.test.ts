@@ -13,7 +13,7 @@ describe('a test that fails once', () => {
     expect(output).toMatch(/\n0 passed, 1 failed\n$/);
   });
 
-  it('is tried again where the time of a wait was up', async () => {
+  it('is tried again if the time of a wait was up', async () => {
     const { code, output, tries } = await gate(
       'await eventually(() => expect(isFirst).toBe(false), { timeoutMs: 100 });',
     );
@@ -23,20 +23,20 @@ describe('a test that fails once', () => {
     );
   });
 
-  it('fails the run where it finds something among faults, whatever else happened', async () => {
+  it('fails the run if it finds something among faults, whatever else happened', async () => {
     const head = 'let nowMs = 58_000; Date.now = () => nowMs;';
     const body = `if (isFirst) nowMs += 3000; expect(isFirst ? ['countedTwice is 1'] : []).toEqual([]);`;
     const run = await gate(body, { head, project: faultsProject, file: 'a.timing.test.ts' });
     expect(run).toMatchObject({ code: 1, tries: 1, output: expect.stringContaining('countedTwice is 1') });
   });
 
-  it('is tried again among faults where a comparison of times failed', async () => {
+  it('is tried again among faults if a comparison of times failed', async () => {
     const body = 'compareTimes(() => expect(isFirst ? 400 : 4).toBeLessThan(350));';
     const run = await gate(body, { project: faultsProject, file: 'a.timing.test.ts' });
     expect(run).toMatchObject({ code: 0, tries: 2, output: expect.stringContaining(retried) });
   });
 
-  it('is tried again where a minute ended during a short test', async () => {
+  it('is tried again if a minute ended during a short test', async () => {
     const head = 'let nowMs = 58_000; Date.now = () => nowMs;';
     const fails = 'expect(isFirst).toBe(false);';
     const short = await gate(`if (isFirst) nowMs += 3000; ${fails}`, { head });

@@ -63,7 +63,7 @@ function after(seconds: number, sight: Partial<Sight>, perSecond: Partial<Sight>
 }
 
 describe('the oracle of the truth test', () => {
-  it('finds an override that outlives its end by over 2 s, no matter who leads', () => {
+  it('finds an override that outlives its end by over 2 s, whichever replica leads', () => {
     const ended = object({ isOverride: true, endsMs: 10_000, isReady: false, says: 'Ready=False Expired' });
     expect(after(12, { objects: [ended], graceUntilMs: 60_000 })).toEqual([]);
     expect(after(13, { objects: [ended], graceUntilMs: 60_000 })).toEqual([
@@ -138,7 +138,7 @@ describe('the oracle of the truth test', () => {
       expect(after(60, { limiters: [limiter(6, traits)] })).toEqual([]);
   });
 
-  it('takes one that stands still for one without whatever is newer', () => {
+  it('treats a replica that is paused as one without anything newer', () => {
     const limiters = [limiter(7, { ...still, stoppedMs: 5 })];
     expect(after(60, { limiters })).toEqual([]);
     expect(after(3, { limiters, objects: [object({ changedMs: 6 })] })[0]).toContain(

@@ -142,7 +142,7 @@ describe('ChangeWatch of the app directory', () => {
     await reportedOf('changed ..data');
   });
 
-  it('goes on after the directory was removed and made again', async () => {
+  it('continues after the directory was removed and made again', async () => {
     rmSync(at('root/config'), { recursive: true });
     const reason = `unable to watch file (${at('root/config')}): no such file or directory`;
     await reportedOf(`lost ${reason}`);
@@ -198,7 +198,7 @@ describe('ChangeWatch of the app directory', () => {
     await reportedOf('changed sub/new.yaml');
   });
 
-  it('says when there are more folders than may be watched, and goes on when there is room', async () => {
+  it('reports more folders than may be watched, and continues when there is room', async () => {
     for (let i = 0; i < 20; i++) mkdirSync(at(`root/config/many${i}`));
     const reason = /^lost unable to watch file \(.*many\d+\): there are more than 20 folders$/;
     await eventually(() => expect(reported.filter((line) => reason.test(line)).length).toBeGreaterThan(0));
@@ -213,7 +213,7 @@ describe('ChangeWatch of the app directory', () => {
     await reportedOf('changed many19/a.yaml');
   });
 
-  it('says nothing after close', async () => {
+  it('reports nothing after close', async () => {
     changeWatch?.close();
     write('root/config/c.yaml');
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -256,7 +256,7 @@ describe('ChangeWatch of the app directory behind a symbolic link', () => {
 });
 
 describe('ChangeWatch of what is not read', () => {
-  it('is silent about hidden folders where they are left out, and about copies in the mount of a ConfigMap', async () => {
+  it('is silent about hidden folders if they are left out, and about copies in the mount of a ConfigMap', async () => {
     write('root/config/.git/a.yaml');
     write('root/config/..2026_1/a.yaml');
     symlinkSync('..2026_1', at('root/config/..data'));
@@ -321,7 +321,7 @@ describe('ChangeWatch of the root', () => {
     expect(reported).toEqual(['changed current']);
   });
 
-  it('goes on after the parent was exchanged', async () => {
+  it('continues after the parent was exchanged', async () => {
     changeWatch?.close();
     for (const parent of ['p1', 'p2']) {
       mkdirSync(at(parent));
@@ -361,7 +361,7 @@ describe('ChangeWatch of a root that is a directory', () => {
 });
 
 describe('ChangeWatch without anything to watch', () => {
-  it('refuses a missing parent of the root', () => {
+  it('rejects a missing parent of the root', () => {
     const act = () => startWatch('none/current', true);
     expect(act).toThrow(ConfigSourceError);
     expect(act).toThrow(`unable to watch file (${at('none')}): no such file or directory`);
@@ -373,7 +373,7 @@ describe('ChangeWatch without anything to watch', () => {
     await reportedOf('changed current');
   });
 
-  it('refuses a missing app directory', () => {
+  it('rejects a missing app directory', () => {
     mkdirSync(at('root'));
     expect(() => startWatch('root', false)).toThrow(
       `unable to watch file (${at('root/config')}): no such file or directory`,

@@ -77,7 +77,7 @@ describe('fileLayout', () => {
     expect(watchedDirectory(layout)).toBe(watched);
   });
 
-  it('refuses an app directory outside the root while the root is watched', () => {
+  it('rejects an app directory outside the root while the root is watched', () => {
     const act = () => fileLayout({ ...defaults, appDirectory: '../config' });
     expect(act).toThrow(ConfigSourceError);
     expect(act).toThrow(

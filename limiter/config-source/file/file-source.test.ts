@@ -192,7 +192,7 @@ describe('FileConfigSource', () => {
     await expectSilence();
   });
 
-  it('goes on after a broken load, whose errors it reports all', async () => {
+  it('continues after a broken load, whose errors it reports all', async () => {
     write('config/a.yaml', domain('a'));
     await start();
     await nextDomains('a');
@@ -224,7 +224,7 @@ describe('FileConfigSource', () => {
     });
   });
 
-  it('refuses what the store cannot count, by rule and place', async () => {
+  it('rejects what the store cannot count, by rule and place', async () => {
     const sliding = '{window: 5m, requests_per_unit: 1, algorithm: sliding_window}';
     write('config/a.yaml', domain('a'));
     write('config/b.yaml', `domain: b\ndescriptors:\n  - key: k\n    value: v\n    rate_limit: ${sliding}\n`);
@@ -234,7 +234,7 @@ describe('FileConfigSource', () => {
     expect(await next()).toEqual({ failed: [`b.yaml:5:63: ${refusal}`], total: 1 });
   });
 
-  it('refuses more bytes than the bound and names it', async () => {
+  it('rejects more bytes than the bound and names it', async () => {
     write('config/a.yaml', domain('a'));
     write('config/b.yaml', domain('b'));
     await start({ limits: { maxBytes: 100 } });
@@ -343,14 +343,14 @@ describe('FileConfigSource', () => {
     expect(new Set(collisions)).toEqual(new Set(['20000']));
   });
 
-  it('does not start where nothing can be watched', async () => {
+  it('does not start if nothing can be watched', async () => {
     await expect(start()).rejects.toThrow(ConfigSourceError);
     await expect(start()).rejects.toThrow(
       `unable to watch file (${join(root, 'config')}): no such file or directory`,
     );
   });
 
-  it('says nothing after close, not even of a load under way', async () => {
+  it('reports nothing after close, not even of a load under way', async () => {
     write('config/a.yaml', domain('a'));
     await start();
     await source?.close();

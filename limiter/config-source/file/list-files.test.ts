@@ -135,7 +135,7 @@ describe('listRuleFiles', () => {
     });
   });
 
-  it('refuses a link that leads nowhere in a circle', () => {
+  it('rejects a link that leads nowhere in a circle', () => {
     link('b.yaml', 'config/a.yaml');
     link('a.yaml', 'config/b.yaml');
     expect(list(inDirectory).errors).toEqual([
@@ -152,11 +152,11 @@ describe('listRuleFiles', () => {
     });
   });
 
-  it('refuses a missing app directory that is watched itself', () => {
+  it('rejects a missing app directory that is watched itself', () => {
     expect(list(inDirectory).errors).toEqual([`${root}/config: no such file or directory`]);
   });
 
-  it('refuses a file in place of the directory', () => {
+  it('rejects a file in place of the directory', () => {
     write('config');
     expect(list(inDirectory).errors).toEqual([`${root}/config: not a directory`]);
     expect(list({ subdirectory: 'config' }).errors).toEqual([`${root}/config: not a directory`]);

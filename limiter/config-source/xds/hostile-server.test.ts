@@ -45,7 +45,7 @@ async function stateOfTheWorld() {
 }
 
 describe('a hostile server', () => {
-  it('that sends new names without end is refused at the bound, and the last good rules stay in force', async () => {
+  it('that sends new names without end is rejected at the bound, and the last good rules stay in force', async () => {
     const { server, watched, stream } = await incremental();
     for (let n = 2; n < 30; n += 1)
       stream.respond({ version: `${n}`, resources: { [`n${n}`]: junk(100_000) } });
@@ -64,7 +64,7 @@ describe('a hostile server', () => {
     expect(watched.rules).toEqual(['d.k 20']);
   });
 
-  it('that sends very many small resources is refused as well', async () => {
+  it('that sends very many small resources is rejected as well', async () => {
     const { watched, stream } = await incremental();
     const many = Object.fromEntries(Array.from({ length: 2_100 }, (_, n) => [`n${n}`, junk(1)]));
     stream.respond({ version: '2', resources: many });

@@ -53,7 +53,7 @@ describe('incremental xDS', () => {
     expect(watched.rules).toEqual(['d.k 20']);
   });
 
-  it('says what it has when it connects again, and does not load it anew', async () => {
+  it('says what it has when it connects again, and does not load it again', async () => {
     const { server, watched, stream } = await incremental();
     stream.respond({ version: '1', resources: { 'team/d': resource('v1', 10) } });
     await stream.request();
@@ -70,7 +70,7 @@ describe('incremental xDS', () => {
     expect(watched.reported.filter((one) => one.startsWith('loaded'))).toHaveLength(1);
   });
 
-  it('lists what of a response it refuses, and has the rest in force', async () => {
+  it('lists what of a response it rejects, and has the rest in force', async () => {
     const { watched, stream } = await incremental();
     stream.respond({ version: '1', resources: { 'team/d': resource('v1', 10) } });
     await stream.request();
@@ -125,7 +125,7 @@ describe('incremental xDS', () => {
     expect(watched.rules).toHaveLength(20);
   });
 
-  it('goes back to the state of the world where the server does not know it, and tries it with the next connection', async () => {
+  it('goes back to the state of the world if the server does not know it, and tries it with the next connection', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, incremental: true });
     const stream = await server.stream();
@@ -153,7 +153,7 @@ describe('incremental xDS', () => {
     });
   });
 
-  it('ends a stream that brings what is no response', async () => {
+  it('ends a stream that brings an invalid response', async () => {
     const { watched, stream } = await incremental();
     stream.send(Buffer.from([0xff, 0xff]));
     await stream.ended;

@@ -68,7 +68,7 @@ describe('loadResources', () => {
     expect(rules({ resources: [] })).toEqual([]);
   });
 
-  it('adds up resources of one domain where domains may be merged', () => {
+  it('adds up resources of one domain if domains may be merged', () => {
     expect(rules({ resources: [resource(some), resource(twice)], mergeDomains: true })).toEqual([
       'd.k: unit=MINUTE requests_per_unit=10',
       'd.l: unit=HOUR requests_per_unit=10',
@@ -133,7 +133,7 @@ describe('loadResources', () => {
       'r4: a rule has either rate_limit or rate_limits, found both',
     ],
   ];
-  it.each(bad)('refuses %s', (_, given, message) => {
+  it.each(bad)('rejects %s', (_, given, message) => {
     const outcome = load(given);
     expect(outcome.ok ? undefined : rejectionMessage(outcome)).toBe(message);
   });

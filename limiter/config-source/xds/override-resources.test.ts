@@ -60,7 +60,7 @@ describe('overrides of the state of the world', () => {
 });
 
 describe('overrides of incremental xDS', () => {
-  it('come, go and are refused one by one, and rules are not loaded for them', async () => {
+  it('come, go and are rejected one by one, and rules are not loaded for them', async () => {
     const { server, watched } = await startServer(true);
     const stream = await server.deltaStream();
     await stream.request();

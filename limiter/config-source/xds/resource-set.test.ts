@@ -111,7 +111,7 @@ describe('a limiter with incremental xDS', () => {
     expect(limiter.rules).toEqual(['db.k 2', 'dc.k 1']);
   });
 
-  it('keeps the former rules of what it refuses, and says why; the rest is in force in one step', () => {
+  it('keeps the former rules of what it rejects, and says why; the rest is in force in one step', () => {
     const limiter = new Limiter();
     limiter.take({ a: withoutOverrides('da', 1), b: withoutOverrides('db', 1) });
     expect(limiter.take({ a: bad('da'), b: withoutOverrides('db', 2), c: bad('dc') })).toBe(true);
@@ -128,7 +128,7 @@ describe('a limiter with incremental xDS', () => {
     expect(limiter.rules).toEqual(['da.k 9', 'db.k 3']);
   });
 
-  it('refuses what takes a domain from what is in force, also by an earlier name, until the domain is free', () => {
+  it('rejects what takes a domain from what is in force, also by an earlier name, until the domain is free', () => {
     const limiter = new Limiter();
     limiter.take({ b: withoutOverrides('d', 1) });
     limiter.take({ a: withoutOverrides('d', 2), c: withoutOverrides('d', 3) });
@@ -142,7 +142,7 @@ describe('a limiter with incremental xDS', () => {
     expect(limiter.refused).toEqual({});
   });
 
-  it('refuses what relies on a change that is refused', () => {
+  it('rejects what relies on a change that is rejected', () => {
     const limiter = new Limiter();
     limiter.take({ a: withoutOverrides('d', 1) });
     limiter.take({ a: bad('e'), b: withoutOverrides('d', 2) });
@@ -161,7 +161,7 @@ describe('a limiter with incremental xDS', () => {
     expect(limiter.rules).toEqual(['da.k 1']);
   });
 
-  it('refuses as a whole what would leave it without any rules, and what is bad beyond 1,000 resources', () => {
+  it('rejects as a whole what would leave it without any rules, and what is bad beyond 1,000 resources', () => {
     const limiter = new Limiter();
     expect(limiter.take({ a: bad('a') })).toBe(false);
     const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, i) => [`n${i}`, bad(`d${i}`)]));
@@ -274,7 +274,7 @@ describe('rules that come by changes', () => {
     return match && { ...match, rule: { ...match.rule, order: 0 } };
   }
 
-  it('are those that all of it would be, compiled anew: shown, matched, refused and reviewed', () => {
+  it('are those that all of it would be, compiled from scratch: shown, matched, rejected and reviewed', () => {
     let patched = 0;
     const steps = fc.array(
       fc.tuple(fc.array(change, { minLength: 1, maxLength: 3 }), fc.boolean(), fc.boolean()),

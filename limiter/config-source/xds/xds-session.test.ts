@@ -71,7 +71,7 @@ describe('the connection of an xDS session', () => {
     },
   );
 
-  it('says what of a response is refused', () => {
+  it('says what of a response is rejected', () => {
     const one = reach['open:new']?.() as Session;
     one.received(response('1'));
     const refused = [{ name: 'a', message: 'bad' }];
@@ -151,7 +151,7 @@ describe('the connection of an xDS session', () => {
     expect(one.ended('x')).toContainEqual(wait(100));
   });
 
-  it('waits longer after every refused connection, up to the maximum, until one stands', () => {
+  it('waits longer after every refused connection, up to the maximum, until one is established', () => {
     const one = reach['connecting']?.() as Session;
     const refused = () => {
       const [, action] = one.ended('refused');
@@ -239,7 +239,7 @@ describe('the responses of an xDS session', () => {
     expect(one.loaded(accepted)).toEqual([send('1', 'n1')]);
   });
 
-  it('are refused with the version accepted before and their own nonce', () => {
+  it('are rejected with the version accepted before and their own nonce', () => {
     const one = reach['open:settled']?.() as Session;
     one.received(response('1'));
     expect(one.loaded(refused('why'))).toEqual([send('', 'n1', 'why')]);
@@ -279,7 +279,7 @@ describe('the responses of an xDS session', () => {
     expect(one.loaded(accepted)).toEqual([send('1', 'n1')]);
   });
 
-  it('leave the version of a refused one out of the next subscription', () => {
+  it('leave the version of a rejected one out of the next subscription', () => {
     const one = reach['open:settled']?.() as Session;
     one.received(response('1'));
     one.loaded(accepted);

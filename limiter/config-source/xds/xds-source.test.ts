@@ -100,7 +100,7 @@ describe('a token', () => {
     expect(watched.reported).toContain('found');
   });
 
-  it('that is not set is named where the server wants one', async () => {
+  it('that is not set is named if the server wants one', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port });
     (await server.stream()).fail({ code: status.UNAUTHENTICATED, details: 'show a token' });
@@ -111,7 +111,7 @@ describe('a token', () => {
   it.each([
     ['', 'the token is empty'],
     ['two words', 'the token must be of visible ASCII characters without spaces'],
-  ])('stops the start where the file holds %j', async (text, problem) => {
+  ])('stops the start if the file holds %j', async (text, problem) => {
     const tokenFile = join(temporaryFolder(), 'token');
     const start = () => WatchedXdsSource.start({ port: 1, tokenFile });
     const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
@@ -154,7 +154,7 @@ describe('an xDS source', () => {
     ]);
   });
 
-  it('refuses bad rules with the validator’s words, keeps the last good ones and takes the next', async () => {
+  it('rejects bad rules with the validator’s words, keeps the last good ones and takes the next', async () => {
     const { watched, stream } = await withRules();
     stream.respond({ version: '2', sources: bad });
     expect(await stream.request()).toMatchObject({
@@ -171,7 +171,7 @@ describe('an xDS source', () => {
     expect(watched.reported).toEqual(['connected', loaded, `refused: ${badText}`, loaded]);
   });
 
-  it('refuses an algorithm that it does not know, and never counts it as a fixed window', async () => {
+  it('rejects an algorithm that it does not know, and never counts it as a fixed window', async () => {
     const { watched, stream } = await withRules();
     const newer = rule({ key: 'k', rateLimit: limit({ algorithm: 7 as Algorithm }) });
     stream.respond({ version: '2', sources: [source('d', [newer], 'r')] });
@@ -180,7 +180,7 @@ describe('an xDS source', () => {
     expect(watched.rules).toEqual(['d.k 10']);
   });
 
-  it('refuses another type of response', async () => {
+  it('rejects another type of response', async () => {
     const { watched, stream } = await withRules();
     const typeUrl = 'type.googleapis.com/envoy.config.listener.v3.Listener';
     stream.respond({ version: '2', typeUrl });
@@ -193,7 +193,7 @@ describe('an xDS source', () => {
     expect(watched.rules).toEqual(['d.k 10']);
   });
 
-  it('merges domains where it may', async () => {
+  it('merges domains if it may', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, checks: { mergeDomains: true } });
     const other = source('dom', [rule({ key: 'l', rateLimit: limit({ requestsPerUnit: 2 }) })], 'r2');
@@ -237,7 +237,7 @@ describe('an xDS source', () => {
     expect(watched.reported).toEqual(['connected', 'loaded: 1 sources, 1 domains, 2 rules', collision]);
   });
 
-  it('refuses what its thread has no memory for', async () => {
+  it('rejects what its thread has no memory for', async () => {
     const server = await startServer();
     const limits = { maxInPlaceBytes: 0, maxHeapMiB: 12 };
     await WatchedXdsSource.start({ port: server.port, limits, maxMessageBytes: 1 << 26 });
@@ -362,7 +362,7 @@ describe('an xDS source after an outage', () => {
 });
 
 describe('an xDS source and a silent server', () => {
-  it('says when a stream stands and no rules come', async () => {
+  it('says when a stream is open and no rules arrive', async () => {
     const timers = new ManualTimers();
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, timers });
@@ -405,7 +405,7 @@ describe('an xDS source and a silent server', () => {
     expect(watched.reported.filter((text) => text.startsWith('lost'))).toHaveLength(1);
   });
 
-  it('pings half as often where a server does not want so many', async () => {
+  it('pings half as often if a server does not want so many', async () => {
     const warnings: string[] = [];
     routeGrpcErrors((text) => warnings.push(text));
     const pingTimes: number[][] = [];
@@ -435,7 +435,7 @@ describe('an xDS source and a silent server', () => {
 });
 
 describe('an xDS source that is closed', () => {
-  it('says nothing more, not even of a load under way', async () => {
+  it('reports nothing more, not even of a load under way', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, limits: { maxInPlaceBytes: 0 } });
     const stream = await server.stream();

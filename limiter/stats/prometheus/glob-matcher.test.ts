@@ -45,7 +45,7 @@ describe('GlobMatcher', () => {
     );
   });
 
-  it('finds the most specific one from left to right where order does not count', () => {
+  it('finds the most specific one from left to right if order does not count', () => {
     fc.assert(
       fc.property(patterns, name, (all, one) => {
         expect(matcher(all, true).find(one)).toBe(mostSpecific(all, one));

@@ -25,7 +25,7 @@ describe('the help of metrics', () => {
     expect(helpOf('ratelimit.service.rate_limit.llm.team.constructor')).toBeUndefined();
   });
 
-  it('is not known of what nobody counts', () => {
+  it('is not known of what is not counted', () => {
     expect(helpOf('some.counter')).toBeUndefined();
     expect(helpOf('constructor')).toBeUndefined();
   });

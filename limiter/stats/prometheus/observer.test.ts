@@ -54,7 +54,7 @@ describe('ValueSketch', () => {
     );
   });
 
-  it('is exact where values are equal', () => {
+  it('is exact if values are equal', () => {
     const sketch = new ValueSketch();
     for (const value of [3, 3, 3, 17]) sketch.add(value);
     expect(ValueSketch.quantiles([sketch], [0.5, 0.9])).toEqual([3, 17]);

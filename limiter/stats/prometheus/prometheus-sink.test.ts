@@ -167,7 +167,7 @@ describe('the Prometheus endpoint', () => {
     expect(text).toMatch(/^weir_prometheus_conflicts_total\{domain="tag",zone="a\\"b"\} 0$/m);
   });
 
-  it('lets a tag win where the mapping honors labels', async () => {
+  it('lets a tag win if the mapping honors labels', async () => {
     const endpoint = await new Endpoint({ extraTags: [['x', 'tag']] }).open(
       'mappings: [{ match: a.*, name: a, honor_labels: true, labels: { x: $1 } }]',
     );
@@ -205,7 +205,7 @@ describe('the Prometheus endpoint', () => {
     expect(text).toContain('\nweir_prometheus_conflicts_total 4\n');
   });
 
-  it('forgets a counter that stood still for its ttl, and begins anew at 0', async () => {
+  it('forgets a counter that did not change for its ttl, and restarts at 0', async () => {
     const endpoint = await new Endpoint().open('mappings: [{ match: a.*, name: a, ttl: 10s }]');
     endpoint.count('a.x', 7);
     expect(await endpoint.samples()).toEqual(['a 7']);
@@ -292,7 +292,7 @@ describe('the listener of the Prometheus endpoint', () => {
     ['identity', undefined],
     ['br', undefined],
   ] as const) {
-    it(`answers ${encoding ?? 'plainly'} where ${accept} is accepted`, async () => {
+    it(`answers ${encoding ?? 'plainly'} if ${accept} is accepted`, async () => {
       const endpoint = await new Endpoint().open(builtIn);
       const { headers, body } = await rawGet(endpoint.url(), accept);
       expect(headers['content-encoding']).toBe(encoding);
@@ -312,7 +312,7 @@ describe('the listener of the Prometheus endpoint', () => {
     ]);
   });
 
-  it('refuses other methods and other paths', async () => {
+  it('rejects other methods and other paths', async () => {
     const endpoint = await new Endpoint().open(builtIn, '/own/path');
     const post = await fetch(endpoint.url('/own/path'), { method: 'POST' });
     expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
@@ -328,7 +328,7 @@ describe('the listener of the Prometheus endpoint', () => {
     expect((await fetch(endpoint.url('/livez'), { method: 'POST' })).status).toBe(405);
   });
 
-  it('scrapes at /livez where that is PROMETHEUS_PATH', async () => {
+  it('scrapes at /livez if that is PROMETHEUS_PATH', async () => {
     const endpoint = await new Endpoint().open(builtIn, '/livez');
     expect(await (await fetch(endpoint.url('/livez'))).text()).toContain(
       'weir_prometheus_conflicts_total 0\n',
@@ -353,7 +353,7 @@ describe('the listener of the Prometheus endpoint', () => {
     ]);
   });
 
-  it('answers sixteen scrapes at a time and refuses more', async () => {
+  it('answers sixteen scrapes at a time and rejects more', async () => {
     const endpoint = await new Endpoint().open(builtIn);
     const { promise: isHeld, resolve: release } = Promise.withResolvers<void>();
     endpoint.registry.readOthersBy(() => isHeld);
@@ -367,7 +367,7 @@ describe('the listener of the Prometheus endpoint', () => {
     expect((await fetch(endpoint.url())).status).toBe(200);
   });
 
-  it('cuts who does not read the answer within a minute', async () => {
+  it('ends a connection whose client does not read the answer within a minute', async () => {
     const endpoint = await new Endpoint().open(builtIn);
     const key = 'k'.repeat(500);
     for (let i = 0; i < 40_000; i += 1)

@@ -23,7 +23,7 @@ async function text(body: ScrapeBody): Promise<string> {
 }
 
 describe('ScrapeBodies', () => {
-  it('puts one answer together for all who ask meanwhile, and another one afterward', async () => {
+  it('builds one answer for all callers that ask meanwhile, and another one afterward', async () => {
     const composer = new Composer();
     const first = [composer.bodies.next(), composer.bodies.next(), composer.bodies.next()];
     composer.release();
@@ -44,7 +44,7 @@ describe('ScrapeBodies', () => {
     expect(gunzipSync(Buffer.concat([...one])).toString()).toBe('number 1, größe');
   });
 
-  it('fails for all who asked, and begins anew', async () => {
+  it('fails for all requests that waited, and restarts', async () => {
     let fails = true;
     const bodies = new ScrapeBodies(async function* () {
       yield 'a';

@@ -89,7 +89,7 @@ const event = fc.oneof(
 );
 
 describe('metrics made of values of requests', () => {
-  it('count under their own name or in the overflow, no matter who still holds one that left, and leave as the model says', () => {
+  it('count under their own name or in the overflow, even if one that left is still held, and leave as the model says', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4 }), fc.array(event, { maxLength: 80 }), (max, events) => {
         const registry = new StatsRegistry({ maxDetailedMetrics: max });

@@ -27,7 +27,7 @@ describe('StatsRegistry', () => {
     ]);
   });
 
-  it('keeps the order of the whole name where one metric key begins with another', () => {
+  it('keeps the order of the whole name if one metric key begins with another', () => {
     const registry = new StatsRegistry();
     for (const key of ['d.a', 'd.a.o', 'd.a.b']) registry.ruleMetric(key, false).slot;
     const names = [...registry.statsLines()].map((line) => line.split(':')[0]);
@@ -45,7 +45,7 @@ describe('StatsRegistry', () => {
     expect(Object.values(RuleStat)).toEqual(ruleStatNames.map((_, offset) => offset));
   });
 
-  it('has the statistic of leases behind those of a rule, where leases are counted', () => {
+  it('has the statistic of leases behind those of a rule, if leases are counted', () => {
     const registry = new StatsRegistry({ countsLeases: true, maxDetailedMetrics: 1 });
     const first = registry.ruleMetric('d.k_a', true);
     registry.add(first.slot + leasedHitsStat, 5);
@@ -107,7 +107,7 @@ describe('StatsRegistry', () => {
     expect(lines).toContain('ratelimit.service.rate_limit.d.k.total_hits: 0');
   });
 
-  it('reads gauges and counters kept elsewhere when it is shown', () => {
+  it('reads gauges and counters of other parts when it is shown', () => {
     const registry = new StatsRegistry();
     const pool = { active: 1, total: 4 };
     registry.gauge('g', () => pool.active);

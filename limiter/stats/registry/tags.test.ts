@@ -61,7 +61,7 @@ describe('names with tags', () => {
     expect(registry.tagsOf(metric.slot)).toBe(registry.extraTags);
   });
 
-  it('are other statistics where the tags are others', () => {
+  it('are other statistics if the tags are others', () => {
     expect(registry.counter('c', [['code', 'error']])).not.toBe(tagged);
     expect(registry.counter('c', [['code', 'miss']])).toBe(tagged);
   });

@@ -17,7 +17,7 @@ describe('DatagramLines', () => {
     expect(gathered([line, `${line}yy`]).packets).toEqual([line, `${line}yy`]);
   });
 
-  it('refuses a line that no packet can hold', () => {
+  it('rejects a line that no packet can hold', () => {
     const long = 'é'.repeat(datagramBytes / 2);
     expect(gathered([long, `${long}x`, 'b']).kept).toEqual([long, 'b']);
   });

@@ -51,7 +51,7 @@ describe('DescriptorOutput', () => {
     await output.settled();
   });
 
-  it('says that it has enough while nobody reads, and drains when somebody does', async () => {
+  it('says that it has enough while there is no reader, and drains when there is one', async () => {
     const { reader, writer } = pipe();
     const output = new DescriptorOutput(writer);
     const line = `${'x'.repeat(999)}\n`;

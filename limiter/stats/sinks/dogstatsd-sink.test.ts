@@ -192,7 +192,7 @@ describe('DogStatsdSink', () => {
     await eventually(() => expect(lines()).toContain(`datadog.dogstatsd.client.metrics:1${tags}`));
   });
 
-  it('keeps every count while nobody listens, and reports each change once', async () => {
+  it('keeps every count while there is no receiver, and reports each change once', async () => {
     const { port } = receiver;
     await receiver.close();
     const sink = sinkOf({ port });

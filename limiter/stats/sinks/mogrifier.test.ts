@@ -57,7 +57,7 @@ describe('Mogrifiers', () => {
     expect(mogrifiers.apply('ac').tags).toEqual([['x', 'y']]);
   });
 
-  it('refuse what RE2 does not have, and what is no pattern', () => {
+  it('reject what RE2 does not have, and invalid patterns', () => {
     expect(() => new Mogrifiers([mogrifier('(?=a)', 'n')])).toThrow(ExpressionError);
     expect(() => new Mogrifiers([mogrifier('(a)\\1', 'n')])).toThrow(ExpressionError);
     expect(() => new Mogrifiers([mogrifier('a(', 'n')])).toThrow(
@@ -83,7 +83,7 @@ describe('Mogrifiers', () => {
   });
 });
 
-it('leaves a name as it is where its groups cannot be found in time', () => {
+it('leaves a name unchanged if its groups cannot be found in time', () => {
   const mogrifiers = new Mogrifiers([{ pattern: '^(.*)\\.a.{1,100}$', name: '$1', tags: [['of', '$1']] }]);
   expect(mogrifiers.apply('x.ab')).toEqual({ name: 'x', tags: [['of', 'x']] });
   const long = `${'x'.repeat(4_000)}.ab`;

@@ -82,7 +82,7 @@ describe('OutputSink', () => {
     ]);
   });
 
-  it('keeps counters and drops timers while nobody reads', async () => {
+  it('keeps counters and drops timers while there is no reader', async () => {
     const counter = registry.counter('c');
     registry.add(counter, 1);
     output.full = true;

@@ -303,7 +303,7 @@ describe('StatsdSink', () => {
     expect(receiver.lines).toEqual(['c:4|c']);
   });
 
-  it('closes at once when nobody listens, and in bounded time when nobody reads', async () => {
+  it('closes at once without a receiver, and in bounded time when the receiver does not read', async () => {
     const port = receiver.port;
     await receiver.close();
     const unreceived = startSink({ port });

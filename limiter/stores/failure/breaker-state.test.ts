@@ -44,7 +44,7 @@ describe('BreakerState', () => {
     expect(state.phase).toBe('open');
   });
 
-  it('begins to count silence anew with every answer, and where nobody waits', () => {
+  it('restarts the count of silence with every answer, and when no caller waits', () => {
     const state = closed();
     for (let i = 0; i < 5; i += 1) {
       tick(state, quietTicks, true);
@@ -54,7 +54,7 @@ describe('BreakerState', () => {
     expect(state.phase).toBe('closed');
   });
 
-  it('goes from closed to open where the store is unreachable', () => {
+  it('goes from closed to open if the store is unreachable', () => {
     expect(open().phase).toBe('open');
   });
 
@@ -80,7 +80,7 @@ describe('BreakerState', () => {
     expect([state.phase, state.admitted]).toEqual(['closed', Number.POSITIVE_INFINITY]);
   });
 
-  it('admits no more as long as nobody is answered, and opens after silence', () => {
+  it('admits no more as long as there are no answers, and opens after silence', () => {
     const state = ramping();
     tick(state, quietTicks, true);
     expect([state.phase, state.admitted]).toEqual(['ramping', firstAdmitted]);
@@ -88,7 +88,7 @@ describe('BreakerState', () => {
     expect([state.phase, state.admitted]).toEqual(['open', 0]);
   });
 
-  it('goes from ramping to open where the store is unreachable', () => {
+  it('goes from ramping to open if the store is unreachable', () => {
     const state = ramping();
     state.unreachable();
     expect([state.phase, state.admitted]).toEqual(['open', 0]);

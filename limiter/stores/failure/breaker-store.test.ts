@@ -77,7 +77,7 @@ describe('BreakerStore', () => {
     expect([store.phase, store.waiting, changes]).toEqual(['closed', 0, []]);
   });
 
-  it('answers all who wait within 900 ms of silence, and then everybody at once', () => {
+  it('answers all callers that wait within 900 ms of silence, and then all others at once', () => {
     const { timers, store, ask, inner, changes } = setUp();
     const waiting = [ask('a'), ask('b')];
     timers.advance(800);
@@ -110,7 +110,7 @@ describe('BreakerStore', () => {
     expect([store.phase, longest.op.after, longest.answers]).toEqual(['closed', 1, 1]);
   });
 
-  it('answers who waited as long as the timeout, however many others are answered meanwhile', () => {
+  it('answers a caller that waited as long as the timeout, however many others are answered meanwhile', () => {
     const { timers, store, ask, inner } = setUp({ patienceMs: 2000 });
     const late = ask('late');
     inner.requests.splice(0);
@@ -129,7 +129,7 @@ describe('BreakerStore', () => {
     expect([store.phase, store.waiting]).toEqual(['closed', 0]);
   });
 
-  it('shows nobody when the store answers after all', () => {
+  it('shows no caller when the store answers after all', () => {
     const { timers, store, ask, inner } = setUp();
     const asked = ask();
     timers.advance(900);
@@ -216,7 +216,7 @@ describe('BreakerStore', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('says nothing new when the store fails again before it was let go', async () => {
+  it('reports nothing new when the store fails again before it was let go', async () => {
     const { timers, store, ask, inner, changes } = opened();
     timers.advance(250);
     inner.pings[0]?.resolve();
@@ -226,7 +226,7 @@ describe('BreakerStore', () => {
     expect([store.phase, store.opened, changes.length]).toEqual(['open', 2, 1]);
   });
 
-  it('refuses more than may wait, and names the bound', () => {
+  it('rejects more than may wait, and names the bound', () => {
     const { ask, store } = setUp({ maxWaiting: 2 });
     const asked = [ask(), ask(), ask()];
     expect(asked.map(({ op }) => op.error?.message)).toEqual([
@@ -237,7 +237,7 @@ describe('BreakerStore', () => {
     expect([store.phase, store.rejected]).toEqual(['closed', 1]);
   });
 
-  it('refuses more bytes than may wait, and takes them again when others left', () => {
+  it('rejects more bytes than may wait, and takes them again when others left', () => {
     const { ask, inner } = setUp({ maxWaitingBytes: 1000 });
     ask('a'.repeat(400));
     expect(ask('b'.repeat(100)).op.error?.message).toBe(
@@ -247,7 +247,7 @@ describe('BreakerStore', () => {
     expect(ask('b'.repeat(100)).answers).toBe(0);
   });
 
-  it('answers all who wait although one of them throws', () => {
+  it('answers all callers that wait although one of them throws', () => {
     const { store, timers, ask } = setUp();
     store.submit([counterOp({ key: 'a' })], { stopWhenOver: false }, () => {
       throw new Error('fault');

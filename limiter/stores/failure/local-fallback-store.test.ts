@@ -91,7 +91,7 @@ async function deliverAll({ timers, store }: ReturnType<typeof setUp>): Promise<
 }
 
 describe('LocalFallbackStore', () => {
-  it('goes on from the last known total, and adds what it counted when the store is back', async () => {
+  it('continues from the last known total, and adds what it counted when the store is back', async () => {
     const parts = setUp();
     const { inner, store, timers } = parts;
     expect(await ask(store, { key: 'a', hits: 5 })).toBe(5);
@@ -117,7 +117,7 @@ describe('LocalFallbackStore', () => {
     expect([inner.total('a'), inner.asked.at(-1)]).toEqual([3, ['a']]);
   });
 
-  it('owes nothing of before a reset, and goes on from nothing', async () => {
+  it('owes nothing of before a reset, and continues from nothing', async () => {
     const parts = setUp();
     const { inner, store, timers } = parts;
     await ask(store, { key: 'a', hits: 5 });
@@ -187,7 +187,7 @@ describe('LocalFallbackStore', () => {
     }
   });
 
-  it('counts only the errors that it is for, and goes on from no total of the store', async () => {
+  it('counts only the errors that it is for, and continues from no total of the store', async () => {
     const { inner, store } = setUp({ answersOnly: ({ message }) => message === 'away' });
     const bucket = new TokenBucket({ requests: 60, burst: 3, windowMicros: 60_000_000 });
     const take = () => ask(store, { key: 'a', bound: bucket, limit: 3 });
@@ -204,7 +204,7 @@ describe('LocalFallbackStore', () => {
   it.each([
     ['all errors', undefined, 3],
     ['some errors', () => true, 1],
-  ])('goes on from a corrected total, if it is for %s', async (_, answersOnly, total) => {
+  ])('continues from a corrected total, if it is for %s', async (_, answersOnly, total) => {
     const { inner, store } = setUp({ answersOnly });
     const bound = new FixedWindow(10);
     const op = counterOp({ key: 'a', hits: 5, bound });
@@ -341,7 +341,7 @@ describe('LocalFallbackStore', () => {
     ]);
   });
 
-  it('delivers what it still owes when the store is back as it is closed, or a moment later', async () => {
+  it('delivers what is still due when the store returns while it closes, or a moment later', async () => {
     const { inner, store, reported, timers } = setUp();
     inner.mode = 'down';
     await ask(store, { key: 'a', hits: 3 });

@@ -21,7 +21,7 @@ describe('parseMemcacheAddresses', () => {
     ['::1:1', 'memcached node "::1:1" is neither host:port nor a path'],
     ['a:0', 'memcached node "a:0" has a port outside 1..65535'],
     ['a:65536', 'memcached node "a:65536" has a port outside 1..65535'],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseMemcacheAddresses(text)).toThrow(new Error(message));
   });
 });

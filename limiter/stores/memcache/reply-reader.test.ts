@@ -57,7 +57,7 @@ describe('ReplyReader', () => {
     ['a value longer than it says', 'VALUE a 0 1\r\n17\r\n'],
     ['a value without length', 'VALUE a 0\r\n'],
     ['a line without end', 'x'.repeat(5000)],
-  ])('refuses %s', (_, given) => {
+  ])('rejects %s', (_, given) => {
     expect(read(given).good).toBe(false);
   });
 });

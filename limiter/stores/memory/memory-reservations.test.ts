@@ -40,7 +40,7 @@ function open(options: Partial<MemoryStoreOptions> = {}, maxReservations = 1000)
 }
 
 describe('MemoryReservations', () => {
-  it('remembers what was settled until ten minutes after its TTL', async () => {
+  it('remembers what was committed until ten minutes after its TTL', async () => {
     const { clock, store, reserve, settle } = open();
     await reserve('a');
     await settle('a', 3);
@@ -63,7 +63,7 @@ describe('MemoryReservations', () => {
     expect((await submitCall(store, commit)).outcome).toBe(outcome);
   });
 
-  it('remembers what was settled late as long as that', async () => {
+  it('remembers what was committed late equally long', async () => {
     const { clock, reserve, settle } = open();
     await reserve('a');
     clock.ms += 11 * minuteMs - 1;
@@ -86,7 +86,7 @@ describe('MemoryReservations', () => {
     }
   });
 
-  it('is empty again once nobody can ask for anything', async () => {
+  it('is empty again once no request can refer to anything', async () => {
     const { clock, memory, store, reserve, settle } = open();
     for (let i = 0; i < 100; i += 1) {
       await reserve(`settled ${i}`, { bound: wide });
@@ -115,7 +115,7 @@ describe('MemoryReservations', () => {
     expect([memory.size, store.reservedBytes]).toEqual([1, 0]);
   });
 
-  it('holds no more for markers that were settled', async () => {
+  it('holds nothing for marked requests that were committed', async () => {
     const { store, reserve, settle } = open();
     await reserve('first', { bound: wide });
     const before = store.reservedBytes;
@@ -126,7 +126,7 @@ describe('MemoryReservations', () => {
     expect(store.reservedBytes).toBe(before);
   });
 
-  it('remembers no more refused markers than may be open', async () => {
+  it('remembers no more marked requests over limit than may be open', async () => {
     const { store, reserve } = open({}, 20);
     for (let i = 0; i < 20; i += 1) await reserve(`marker ${i}`, { amount: 11 }, true);
     const before = store.reservedBytes;
@@ -134,7 +134,7 @@ describe('MemoryReservations', () => {
     expect(store.reservedBytes).toBe(before);
   });
 
-  it('takes at most half of the memory, and refuses what is beyond', async () => {
+  it('takes at most half of the memory, and rejects more', async () => {
     const { clock, memory, store, reserve, settle } = open({ maxBytes: 100_000 }, 10_000);
     let made = 0;
     while ((await reserve(`r${made}`, { bound: wide })).outcome === 'reserved') made += 1;
@@ -173,7 +173,7 @@ describe('MemoryReservations', () => {
     ]);
   });
 
-  it('reports a commit as settled if one of its counters was settled just now, another before', async () => {
+  it('reports a commit as done if one of its counters was committed just now, another before', async () => {
     const { store } = open();
     const counters = (stems: string[]) => countersOf(stems, { ttlMs: minuteMs, amount: 5 });
     const [one, other] = [stem, '1{llm;team=b}'];
@@ -297,7 +297,7 @@ describe('MemoryReservations', () => {
   it.each<[string, AlgorithmBound]>([
     ['a bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
     ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
-  ])('says of %s to the millisecond when the amount fits that it refused', async (_, bound) => {
+  ])('says of %s to the millisecond when the amount will fit', async (_, bound) => {
     const steps = fc.array(fc.record({ laterMs: fc.nat(40_000), hits: fc.nat(100), isHeld: fc.boolean() }), {
       minLength: 1,
       maxLength: 6,

@@ -77,7 +77,7 @@ describe('MemoryStore', () => {
     expect(await totalOf(store, { key: 'short'.padEnd(700), hits: 0 })).toBe(0);
   });
 
-  it('refuses a key that is too long for it, and keeps what it has', async () => {
+  it('rejects a key that is too long for it, and keeps what it has', async () => {
     const store = openMemoryStore({ maxBytes: 2_000 });
     await totalOf(store, { key: 'a' });
     const [op, other] = await submit(store, [counterOp({ key: 'é'.repeat(1_000) }), counterOp({ key: 'a' })]);

@@ -67,7 +67,7 @@ describe('CallSlots', () => {
     expect(events.at(-1)).toBe('go e');
   });
 
-  it('refuses what waits at its end', () => {
+  it('rejects what waits at its end', () => {
     const { timers, events, subject } = places();
     for (const call of ['a', 'b', 'c']) subject.take(call);
     subject.close();

@@ -55,7 +55,7 @@ function reserve(store: Store, owner: ReservationOwner | undefined, given: objec
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('OwnerBounds', () => {
-  it('leaves a refusal to the limit that refuses by itself', async () => {
+  it('leaves a reservation over limit to the limit itself', async () => {
     const { made } = limiters(1);
     const [store] = made as [ReservingStore];
     for (let i = 0; i < 3; i += 1) await reserve(store, a);
@@ -119,7 +119,7 @@ describe('OwnerBounds', () => {
     expect((await reserve(store, { domain: 'a', caller: undefined })).outcome).toBe('reserved');
   });
 
-  it('counts what is remembered: reservations that were settled, charges without one, and notes', async () => {
+  it('counts what is remembered: reservations that were committed, charges without one, and notes', async () => {
     const { made } = limiters(1);
     const [store] = made as [ReservingStore];
     const one = await reserve(store, a);
@@ -142,7 +142,7 @@ describe('OwnerBounds', () => {
     expect((await reserve(store, a)).outcome).toBe('full');
   });
 
-  it('answers a repetition, and what the limit refuses', async () => {
+  it('answers a repetition, and what exceeds the limit', async () => {
     const { made } = limiters(1);
     const [store] = made as [ReservingStore];
     const counters = () => countersOf(['1{repeated}'], { ttlMs: minuteMs, amount: 5 });
@@ -156,7 +156,7 @@ describe('OwnerBounds', () => {
     expect((await reserve(store, a)).outcome).toBe('full');
   });
 
-  it('counts markers until they are settled, and remembers that a refused one holds nothing', async () => {
+  it('counts marked requests until they are committed, and remembers that one over limit holds nothing', async () => {
     const { made } = limiters(1);
     const [store] = made as [ReservingStore];
     const bound = new FixedWindow(1_000);

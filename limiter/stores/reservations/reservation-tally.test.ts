@@ -17,7 +17,7 @@ describe('roundedEnd', () => {
 });
 
 describe('ReservationTally', () => {
-  it('is never below what is kept, and 0 in the end, whatever others share', () => {
+  it('is never below what is stored, and 0 in the end, whatever others share', () => {
     const step = fc.record({
       of: fc.constantFrom('add', 'remove', 'share'),
       limiter: fc.nat(1),

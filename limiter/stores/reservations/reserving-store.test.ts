@@ -74,14 +74,14 @@ describe('ReservingStore', () => {
     expect(closes).toHaveBeenCalledOnce();
   });
 
-  it('looks at nothing that lets hits pass', async () => {
+  it('reads nothing that lets hits pass', async () => {
     const { store, looks, reserve } = open();
     await reserve({ amount: 4 });
     const [op] = await count(store, [counterOp({ ...fixed, hits: 6 })]);
     expect([op!.after, looks.length]).toEqual([10, 0]);
   });
 
-  it('gives back what has expired before it refuses', async () => {
+  it('releases what has expired before it answers that an amount does not fit', async () => {
     const { clock, store, corrected, reserve } = open();
     await reserve({ amount: 8 });
     const ask = async () => (await count(store, [counterOp({ ...fixed, hits: 3 })]))[0]!;
@@ -116,7 +116,7 @@ describe('ReservingStore', () => {
     expect(ops.map(({ after }) => after)).toEqual([3, 6, 9, 12]);
   });
 
-  it('counts hits once more that a bound refused', async () => {
+  it('counts hits again that a bound rejected', async () => {
     const { clock, store, looks, reserve } = open();
     const key = `${stem}3600:sliding`;
     await reserve({ key, bound: sliding, amount: 8 });
@@ -162,7 +162,7 @@ describe('ReservingStore', () => {
   it.each([
     ['while reservations cannot be asked', true],
     ['where nobody can reserve, and may be remembered', false],
-  ])('refuses as it was %s', async (_, transient) => {
+  ])('answers as it was %s', async (_, transient) => {
     const { kept, store, reserve } = open();
     await reserve({ amount: 8 });
     const counts = kept.submit.bind(kept);

@@ -68,7 +68,7 @@ describe('NodeBreaker', () => {
     expect(timers.size).toBe(0);
   });
 
-  it('rejects those who wait after seven eighths of the silence, and all others at once, unsent', async () => {
+  it('rejects callers that wait after seven eighths of the silence, and all others at once, unsent', async () => {
     const { timers, sent, call, changes } = setUp();
     const waiting = call();
     timers.advance(699);
@@ -85,7 +85,7 @@ describe('NodeBreaker', () => {
     ['an answer', (answer: PromiseWithResolvers<string>) => answer.resolve('one'), false],
     ['a refusal', (answer: PromiseWithResolvers<string>) => answer.reject(new Answered('no')), false],
     ['a broken call', (answer: PromiseWithResolvers<string>) => answer.reject(new Error('lost')), true],
-  ])('begins the silence anew: %s', async (_, settle, opens) => {
+  ])('restarts the silence: %s', async (_, settle, opens) => {
     const { timers, sent, call, breaker } = setUp();
     call();
     call();
@@ -96,7 +96,7 @@ describe('NodeBreaker', () => {
     expect(breaker.open).toBe(opens);
   });
 
-  it('lets nobody hear of an answer that comes after the end of the waiting', async () => {
+  it('reports no answer that arrives after the wait has ended', async () => {
     const { sent, waiting, breaker } = await opened();
     sent[0]?.resolve('late');
     await turn();
@@ -122,7 +122,7 @@ describe('NodeBreaker', () => {
     expect(sent).toHaveLength(101);
   });
 
-  it('opens again when the silence goes on behind an answered probe', async () => {
+  it('opens again when the silence continues behind an answered probe', async () => {
     const { timers, probes, changes, call } = await opened();
     timers.advance(250);
     probes[0]?.resolve();

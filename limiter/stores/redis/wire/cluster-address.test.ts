@@ -31,7 +31,7 @@ describe('parseClusterAddress', () => {
     [',', 'Redis URL is empty'],
     ['a:7000,b', 'Redis URL "b" is not host:port'],
     ['redis://a:7000/2', 'Redis URL "redis://a:7000/2" names a database, but a cluster has only database 0'],
-  ])('refuses %j', (url, message) => {
+  ])('rejects %j', (url, message) => {
     expect(() => parse(url)).toThrow(message);
   });
 });

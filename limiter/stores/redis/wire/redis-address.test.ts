@@ -28,7 +28,7 @@ describe('parseRedisAddress', () => {
     expect(label).not.toContain('pass@');
   });
 
-  it('takes the path of a unix socket as it is', () => {
+  it('takes the path of a unix socket unchanged', () => {
     expect(parseRedisAddress({ socketType: 'unix', url: '/run/redis.sock', auth: 'pw' })).toEqual({
       endpoint: { path: '/run/redis.sock' },
       username: undefined,
@@ -57,18 +57,18 @@ describe('parseRedisAddress', () => {
     ],
     ['redis://u:%zz@host', 'Redis URL "redis://*****@host" has credentials with a "%" that is not an escape'],
     ['redis://user@host', 'Redis URL "redis://*****@host" has a user without a password'],
-  ])('refuses %s', (url, message) => {
+  ])('rejects %s', (url, message) => {
     expect(() => tcp(url)).toThrow(new Error(message));
   });
 
-  it('refuses a URL where a socket path belongs', () => {
+  it('rejects a URL where a socket path belongs', () => {
     expect(() => parseRedisAddress({ socketType: 'unix', url: 'redis://u:secret@host', auth: '' })).toThrow(
       new Error('Redis URL "redis://*****@host" needs the socket type tcp, not unix'),
     );
   });
 });
 
-describe('what a refused REDIS_URL says to do', () => {
+describe('what to do about a rejected REDIS_URL', () => {
   const refusal = (url: string) => {
     try {
       parseRedisAddress({ socketType: 'tcp', url, auth: '' });

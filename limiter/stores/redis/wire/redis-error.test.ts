@@ -64,7 +64,7 @@ describe('RedisErrors', () => {
       });
   });
 
-  it('reports what Redis refuses, but not when it is about logging in', () => {
+  it('reports what Redis rejects, but not when it is about logging in', () => {
     const reported: string[][] = [];
     const onRejection = (code: string, text: string) => reported.push([code, text]);
     const reporting = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRejection });

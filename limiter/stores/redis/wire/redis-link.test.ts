@@ -176,7 +176,7 @@ describe('RedisLink', () => {
     expect(events.slice(0, 5)).toEqual(['1', '2', 'written 1', 'written 2', 'the next phase']);
   });
 
-  it('hands over what comes unasked where that is expected', async () => {
+  it('passes on unexpected replies if they are allowed', async () => {
     const messages: Reply[] = [];
     const { link, ask } = await linked(() => '+OK\r\n+first\r\n+second\r\n', {
       onMessage: (message) => messages.push(message),
@@ -233,7 +233,7 @@ async function storeIn(answer: Answer, options: Partial<RedisStoreOptions> = {})
 }
 
 describe('RedisStore', () => {
-  it('names a script, sends its source where that is not known, and takes the next answer as it is', async () => {
+  it('names a script, sends its source if it is unknown, and takes the next answer unchanged', async () => {
     const replies: Record<string, string> = { ping: '+PONG', evalsha: '-NOSCRIPT', eval: '-NOSCRIPT again' };
     const { store, commands } = await storeIn((command) => `${replies[command.split(' ', 1)[0]!]}\r\n`);
     const [op] = await submit(store, [counterOp({ key: 'k' })]);

@@ -96,11 +96,11 @@ describe('ReplyReader', () => {
     '+a\rb',
     '*1\r\n'.repeat(9),
     '_\r\n',
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(readText(text)).toEqual({ replies: [], isProtocol: false });
   });
 
-  it('reads over bytes that nobody asks for, and on behind them', () => {
+  it('skips bytes that were not requested, and reads on after them', () => {
     const long = Buffer.alloc(1024 * 1024 + 1, 'x');
     const { replies } = read([written([long, 1]), written(Buffer.from('y'))]);
     expect(replies).toEqual([[undefined, 1], Buffer.from('y')]);

@@ -58,7 +58,7 @@ describe('parseSentinelAddress', () => {
       'mymaster,rediss://u:secret@s1:1',
       'Redis URL "rediss://*****@s1:1" has a scheme other than redis://; for TLS set REDIS_TLS=true',
     ],
-  ])('refuses %s', (url, message) => {
+  ])('rejects %s', (url, message) => {
     expect(() => parse(url)).toThrow(new Error(message));
   });
 });
