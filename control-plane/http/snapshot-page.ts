@@ -14,7 +14,7 @@ import {
   type ServedConfig,
 } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 /** Yields one JSON document, with a line for each entry, so that it can be written in slices. */

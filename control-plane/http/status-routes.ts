@@ -10,7 +10,7 @@ import { type ConfigStatus, findCondition, kindOf, objectKey, textIn } from '../
 import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
 import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
 import { isEndReason } from '../model/reasons.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 export interface StatusRoutesParts {

@@ -14,7 +14,7 @@ import { enumName } from '../../rules/language/tables.ts';
 import { maxUint32 } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/override.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import { neededCapabilities, neededForOverride } from './served-rules.ts';
+import { neededCapabilities, neededForOverride } from './supported-rules.ts';
 
 describe('neededCapabilities', () => {
   const month = { unit: 'month', timezone: 'UTC', startsOn: 1 } as const;

@@ -9,7 +9,7 @@ import { nextLastAccepted, WholeDecider } from '../../test/support/whole-decider
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec } from '../model/decision.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
-import { neededCapabilities, snapshotFor } from '../model/served-rules.ts';
+import { neededCapabilities, snapshotFor } from '../model/supported-rules.ts';
 import { changedKeys } from '../model/versioned-map.ts';
 import { statusOf } from './conditions.ts';
 import type { DeciderOptions } from './decide.ts';

@@ -11,7 +11,7 @@ import type {
   PublishedSchemas,
 } from '../model/decision.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
-import { neededFor, snapshotFor } from '../model/served-rules.ts';
+import { neededFor, snapshotFor } from '../model/supported-rules.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
 type LastAcceptedSpecs = ReadonlyMap<string, LastAcceptedSpec>;

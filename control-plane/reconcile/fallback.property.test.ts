@@ -13,7 +13,7 @@ import { nextLastAccepted, persistedSpecs, WholeDecider } from '../../test/suppo
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, ServedConfig, SpecGeneration } from '../model/decision.ts';
 import { unrestrictedOwners } from '../model/domain-owners.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import { readRules } from './spec-reading.ts';
 
 /** Each limiter supports all that the one before it supports, as neighboring versions do. */

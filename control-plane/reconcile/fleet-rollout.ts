@@ -10,7 +10,7 @@ import {
 } from '../../rules/language/capabilities.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
-import { neededFor, snapshotFor } from '../model/served-rules.ts';
+import { neededFor, snapshotFor } from '../model/supported-rules.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
 

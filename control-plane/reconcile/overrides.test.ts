@@ -12,7 +12,7 @@ import type {
   PublishedSchemas,
 } from '../model/decision.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import { type DeciderOptions, noPolicy } from './decide.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);

@@ -25,7 +25,7 @@ import {
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { isEndReason } from '../model/reasons.ts';
-import { neededForOverride } from '../model/served-rules.ts';
+import { neededForOverride } from '../model/supported-rules.ts';
 import { endTimeText, shortened } from './conditions.ts';
 import { isInDoubt, newerFields } from './newer-schema.ts';
 import { type InForce, name, type Rejection, rejected } from './rejections.ts';

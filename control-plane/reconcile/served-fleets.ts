@@ -2,7 +2,7 @@
 import { type Capabilities, supports } from '../../rules/language/capabilities.ts';
 import { byAge } from '../model/config-object.ts';
 import { type FleetSnapshot, type Resource, versionLine, versionOfText } from '../model/fleet-snapshot.ts';
-import { mergedOf } from '../model/served-rules.ts';
+import { mergedOf } from '../model/supported-rules.ts';
 import type { ClaimedDomain, DomainClaim, Fallback, ServedDomain } from './claims.ts';
 
 type FallbacksOf = (claim: DomainClaim) => readonly Fallback[];

@@ -14,7 +14,7 @@ import type {
   UnknownField,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
-import { neededCapabilities } from '../model/served-rules.ts';
+import { neededCapabilities } from '../model/supported-rules.ts';
 import { joinedWithin, shortened } from './conditions.ts';
 import {
   type FieldPath,

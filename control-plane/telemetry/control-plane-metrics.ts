@@ -4,7 +4,7 @@ import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type ClusterDecision } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** A name that no fleet can have. */

@@ -8,7 +8,7 @@ import type { Timers } from '../../process/time/clock.ts';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 
 /** The longest message that clients of gRPC accept unless they are configured otherwise. */
 export const defaultClientLimitBytes = 4 * 1024 * 1024;

@@ -27,7 +27,7 @@ import {
   testSnapshot,
 } from '../../test/support/xds-server.ts';
 import { fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
-import { snapshotFor } from '../model/served-rules.ts';
+import { snapshotFor } from '../model/supported-rules.ts';
 import { FleetResponse } from './fleet-response.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';

@@ -2,7 +2,7 @@
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import type { Condition } from '../../control-plane/model/config-object.ts';
-import { snapshotFor } from '../../control-plane/model/served-rules.ts';
+import { snapshotFor } from '../../control-plane/model/supported-rules.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
 import {
