@@ -435,6 +435,35 @@ export const rejectedValues: readonly [message: string, values: Values][] = [
     'redis.tls.skipHostnameVerification needs redis.tls.enabled=true, or redis.perSecond.tls=true',
     { redis: { ...redis, tls: { skipHostnameVerification: true } } },
   ],
+  [
+    'limiter.extraEnv sets the socket type unix, which needs the path of a socket in redis.url, and redis.type=SINGLE',
+    { redis, limiter: { extraEnv: [{ name: 'REDIS_SOCKET_TYPE', value: 'unix' }] } },
+  ],
+  [
+    'redis.perSecond is set, but redis.perSecond.enabled is false: enable it, or remove redis.perSecond',
+    { redis: { ...redis, perSecond: { url: 'b:1' } } },
+  ],
+  ['redis.sentinelAuthSecret needs redis.type=SENTINEL', { redis: { ...redis, sentinelAuthSecret: 'auth' } }],
+  [
+    'redis is set, but store.type is memcache: remove one of them',
+    {
+      redis: { perSecond: { enabled: true, url: 'b:1' } },
+      store: { type: 'memcache' },
+      memcache: { hostPort: 'a:1' },
+    },
+  ],
+  [
+    'memcache.hostPort or memcache.srv is set, but store.type is redis: remove one of them',
+    { redis, memcache: { srv: 'b' } },
+  ],
+  [
+    'store.leases needs store.type=redis: limiters take leases only from Redis',
+    { store: { type: 'memcache', leases: true }, memcache: { hostPort: 'a:1' } },
+  ],
+  [
+    'store.failureMode has no effect with store.type=memory, which does not fail: remove it',
+    { store: { type: 'memory', memoryPerPod: true, failureMode: 'deny' } },
+  ],
   ["at '/fullnameOverride': 'Weir' does not match pattern", { redis, fullnameOverride: 'Weir' }],
   ["at '/nameOverride': 'a.b' does not match pattern", { redis, nameOverride: 'a.b' }],
   ["at '/redis/existingSecretKey': minLength: got 0, want 1", { redis: { ...redis, existingSecretKey: '' } }],

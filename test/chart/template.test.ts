@@ -1,16 +1,13 @@
 import { expect, it } from 'vitest';
-import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
 import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
-import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import {
-  type Container,
   chartFolder,
   objectOf,
-  type PodTemplate,
   podOf,
   type RenderedObject,
   release,
@@ -19,28 +16,11 @@ import {
   tryChart,
   type Values,
 } from '../support/helm-chart.ts';
+import { environmentOf, podsOf, programFaults } from './program-faults.ts';
 import { rejectedValues } from './rejected-values.ts';
 import { valueCases } from './value-cases.ts';
 
 const redis = { url: 'redis:6379' };
-
-/** As a program would see it; a stand-in for what a Secret or the pod's own fields would say. */
-function environmentOf({ env }: Container): Record<string, string> {
-  const standIns: Record<string, string> = {
-    REDIS_URL: 'redis:6379',
-    REDIS_PERSECOND_URL: 'redis:6379',
-    WEBHOOK_URLS: 'https://hooks.example/weir',
-    POD_NAME: 'weir-0',
-    POD_NAMESPACE: 'weir-system',
-  };
-  const names = env.map(({ name }) => name);
-  expect(names, 'a variable that comes twice').toEqual([...new Set(names)]);
-  return Object.fromEntries(env.map(({ name, value }) => [name, value ?? standIns[name] ?? 'secret']));
-}
-
-function pods(objects: readonly RenderedObject[]): PodTemplate[] {
-  return objects.filter(({ kind }) => kind === 'Deployment').map(({ spec }) => spec.template as PodTemplate);
-}
 
 /** Read once, as several tests look at each case. */
 const caseObjects = new Map<Values, RenderedObject[]>();
@@ -61,9 +41,6 @@ function identities(objects: readonly RenderedObject[]): string[] {
   );
 }
 
-/** What works, and is warned of all the same. */
-const saidOnPurpose = /others on the network can read|^XDS_ALLOW_ANONYMOUS=true: /;
-
 describeWithServer('the chart', helmProgram, () => {
   it.each(linted)('passes lint with $name', ({ values }) => {
     const { status, stdout } = runHelm(['lint', '--strict', chartFolder], values);
@@ -72,17 +49,11 @@ describeWithServer('the chart', helmProgram, () => {
   });
 
   it.each(valueCases)('gives both programs an environment without a fault, with $name', ({ values }) => {
-    for (const pod of pods(objectsOf(values))) {
-      const container = pod.spec.containers[0];
-      const parse = container.name === 'limiter' ? parseLimiterSettings : parseControlPlaneSettings;
-      const { errors, warnings } = parse(environmentOf(container));
-      expect(errors?.map(({ message }) => message)).toBeUndefined();
-      expect(warnings.filter((text) => !saidOnPurpose.test(text))).toEqual([]);
-    }
+    expect(programFaults(objectsOf(values))).toEqual([]);
   });
 
   it.each(valueCases)('sets variables that the programs know, with $name', ({ values }) => {
-    for (const pod of pods(objectsOf(values))) {
+    for (const pod of podsOf(objectsOf(values))) {
       const { name: program, env } = pod.spec.containers[0];
       const groups = program === 'limiter' ? limiterSettingGroups : controlPlaneSettingGroups;
       const known = groups.flatMap(({ settings }) => Object.values(settings).map(({ name }) => name));
@@ -94,7 +65,7 @@ describeWithServer('the chart', helmProgram, () => {
 
   it.each(valueCases)('names ports and pods that are there, with $name', ({ values }) => {
     const objects = objectsOf(values);
-    for (const pod of pods(objects)) {
+    for (const pod of podsOf(objects)) {
       const container = pod.spec.containers[0];
       const ports = container.ports.map(({ name }) => name);
       const { startupProbe, livenessProbe, readinessProbe } = container;

@@ -70,11 +70,16 @@
 {{- define "weir.checks.store" -}}
 {{- $type := .Values.store.type -}}
 {{- if eq $type "redis" -}}
-{{- $names := list -}}
-{{- range .Values.limiter.extraEnv }}{{ $names = append $names .name }}{{ end -}}
-{{- include "weir.checks.redis" (dict "name" "redis" "redis" .Values.redis "ownSocketType" (has "REDIS_SOCKET_TYPE" $names)) -}}
+{{- $socketTypes := dict "REDIS_SOCKET_TYPE" "tcp" "REDIS_PERSECOND_SOCKET_TYPE" "tcp" -}}
+{{- range .Values.limiter.extraEnv }}{{ $socketTypes = set $socketTypes .name (.value | default "" | lower) }}{{ end -}}
+{{- include "weir.checks.redis" (dict "name" "redis" "redis" .Values.redis "socketType" $socketTypes.REDIS_SOCKET_TYPE) -}}
 {{- if .Values.redis.perSecond.enabled -}}
-{{- include "weir.checks.redis" (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond "ownSocketType" (has "REDIS_PERSECOND_SOCKET_TYPE" $names)) -}}
+{{- include "weir.checks.redis" (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond "socketType" $socketTypes.REDIS_PERSECOND_SOCKET_TYPE) -}}
+{{- else if or .Values.redis.perSecond.url .Values.redis.perSecond.existingSecret -}}
+{{- fail "redis.perSecond is set, but redis.perSecond.enabled is false: enable it, or remove redis.perSecond" -}}
+{{- end -}}
+{{- if and .Values.redis.sentinelAuthSecret (ne .Values.redis.type "SENTINEL") -}}
+{{- fail "redis.sentinelAuthSecret needs redis.type=SENTINEL" -}}
 {{- end -}}
 {{- if and .Values.redis.tls.clientCertificate (not .Values.redis.tls.existingSecret) -}}
 {{- fail "redis.tls.clientCertificate needs redis.tls.existingSecret" -}}
@@ -95,8 +100,17 @@
 {{- else if ne (.Values.limiter.workers | toString) "1" -}}
 {{- fail "store.type=memory needs limiter.workers=1: otherwise each thread counts on its own" -}}
 {{- end -}}
-{{- if and (ne $type "redis") (or .Values.redis.url .Values.redis.existingSecret) -}}
+{{- if and (ne $type "redis") (or .Values.redis.url .Values.redis.existingSecret .Values.redis.perSecond.enabled) -}}
 {{- fail (printf "redis is set, but store.type is %s: remove one of them" $type) -}}
+{{- end -}}
+{{- if and (ne $type "memcache") (or .Values.memcache.hostPort .Values.memcache.srv) -}}
+{{- fail (printf "memcache.hostPort or memcache.srv is set, but store.type is %s: remove one of them" $type) -}}
+{{- end -}}
+{{- if and (ne $type "redis") .Values.store.leases -}}
+{{- fail "store.leases needs store.type=redis: limiters take leases only from Redis" -}}
+{{- end -}}
+{{- if and (eq $type "memory") .Values.store.failureMode -}}
+{{- fail "store.failureMode has no effect with store.type=memory, which does not fail: remove it" -}}
 {{- end -}}
 {{- end -}}
 
@@ -107,9 +121,10 @@
 {{- if and .redis.url .redis.existingSecret -}}
 {{- fail (printf "%s.url and %s.existingSecret exclude each other: remove one of them" .name .name) -}}
 {{- end -}}
-{{- /* With another socket type, it may be a path. */ -}}
-{{- if and .redis.url (not .ownSocketType) -}}
+{{- if and .redis.url (eq .socketType "tcp") -}}
 {{- include "weir.checks.redisUrl" . -}}
+{{- else if and .redis.url (eq .socketType "unix") (not (and (hasPrefix "/" .redis.url) (eq .redis.type "SINGLE"))) -}}
+{{- fail (printf "limiter.extraEnv sets the socket type unix, which needs the path of a socket in %s.url, and %s.type=SINGLE" .name .name) -}}
 {{- end -}}
 {{- end -}}
 

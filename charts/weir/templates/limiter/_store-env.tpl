@@ -5,7 +5,7 @@
 - { name: CACHE_KEY_PREFIX, value: {{ $store.keyPrefix | quote }} }
 {{- end }}
 - { name: COUNTER_KEYS, value: {{ $store.counterKeys }} }
-{{- if and $store.failureMode (ne $store.type "memory") }}
+{{- if $store.failureMode }}
 - { name: STORE_FAILURE_MODE, value: {{ $store.failureMode }} }
 {{- end }}
 {{- if eq $store.type "redis" }}
