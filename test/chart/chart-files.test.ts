@@ -108,7 +108,7 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     const blocks: Record<string, Values> = Object.fromEntries(named);
     expect(Object.keys(blocks)).toEqual([
       ...['values-files.yaml', 'values-istio.yaml', 'values-redis-tls.yaml', 'values-gitops.yaml'],
-      ...['values-tenants.yaml', 'values-cert-manager.yaml', 'values-xds-tls.yaml'],
+      ...['values-migrate.yaml', 'values-tenants.yaml', 'values-cert-manager.yaml', 'values-xds-tls.yaml'],
     ]);
     const installs = [own, read('docs/kubernetes.md')].flatMap((text) =>
       blocksOf(text, 'sh').flatMap(installsOf),
