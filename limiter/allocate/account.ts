@@ -12,8 +12,7 @@ import type { SharedLimit, SharedWindow } from './terms.ts';
 /** The ledger of the counter in one window. */
 export class Account {
   readonly window: SharedWindow;
-  readonly startMs: number;
-  readonly endMs: number;
+  readonly #times: PoolTimes;
   /** Hits that clients used, or may have used when they went away. */
   spent = 0;
   /** Hits that clients may still use. */
@@ -32,8 +31,15 @@ export class Account {
 
   constructor(window: SharedWindow, times: PoolTimes) {
     this.window = window;
-    this.startMs = times.of(window.startSeconds * 1000);
-    this.endMs = times.of(window.endSeconds * 1000);
+    this.#times = times;
+  }
+
+  get startMs(): number {
+    return this.#times.of(this.window.startSeconds * 1000);
+  }
+
+  get endMs(): number {
+    return this.#times.of(this.window.endSeconds * 1000);
   }
 
   /** Whether the ledger knows what is charged. `isLast`: no message follows, so the ledger must have no grant that it may take back. */
@@ -79,10 +85,10 @@ export class AccountedLimit implements ClaimSums {
   hungry = 0;
 
   /** `former`: accounts of the limit before, which continue if their windows are the same. */
-  constructor(terms: SharedLimit, times: PoolTimes, epochMs: number, former: readonly Account[] = []) {
+  constructor(terms: SharedLimit, times: PoolTimes, nowMs: number, former: readonly Account[] = []) {
     this.terms = terms;
     this.#times = times;
-    this.hasEnd = terms.windowAt(epochMs).endSeconds !== Number.POSITIVE_INFINITY;
+    this.hasEnd = terms.windowAt(times.epochOf(nowMs)).endSeconds !== Number.POSITIVE_INFINITY;
     this.accounts = former.filter(({ window, startMs }) => {
       const { key, startSeconds, endSeconds } = this.#windowAt(startMs, startMs);
       return key === window.key && startSeconds === window.startSeconds && endSeconds === window.endSeconds;
@@ -126,7 +132,13 @@ export class AccountedLimit implements ClaimSums {
     const [current] = accounts;
     if (before !== undefined && current !== before && current !== undefined)
       current.othersHungry = Math.max(current.othersHungry, before.othersHungry);
-    this.accounts = [...accounts, ...this.accounts.filter(({ startMs }) => startMs >= atMs)];
+    // If the clock was set back, there may be a gap before later windows. These were charged.
+    for (const one of this.accounts) {
+      if (one.startMs !== atMs) continue;
+      accounts.push(one);
+      atMs = one.endMs;
+    }
+    this.accounts = accounts;
     return true;
   }
 

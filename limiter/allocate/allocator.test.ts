@@ -5,12 +5,15 @@ import { Allocator, tickMs } from './allocator.ts';
 import type { AssignmentForm, GrantedBucket, PoolTerms, Share } from './terms.ts';
 
 let nowMs: number;
+/** By how much the time of day was set. */
+let dateMs: number;
 let allocator: Allocator;
 let store: MemoryStore;
 
 beforeEach(() => {
   nowMs = 1_800_000_000_000;
-  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  dateMs = 0;
+  const clock = { nowMs: () => nowMs + dateMs, monotonicMs: () => nowMs };
   store = new MemoryStore({ clock, maxCounters: 100, maxBytes: 1e6, ledgers: true });
   allocator = new Allocator({ store, clock, random: () => 0.5, limiter: 'limiter' });
 });
@@ -36,11 +39,11 @@ interface Client {
 function open(terms: PoolTerms): Client {
   const pushes: GrantedBucket[] = [];
   const holder = { weight: 1, push: (one: GrantedBucket) => void pushes.push(one), count: () => {} };
-  return { pushes, share: allocator.open('pool', terms, holder, nowMs) };
+  return { pushes, share: allocator.open('pool', terms, holder) };
 }
 
 function wait(ms: number): void {
-  for (const endMs = nowMs + ms; nowMs < endMs; nowMs += tickMs) allocator.tick(nowMs);
+  for (const endMs = nowMs + ms; nowMs < endMs; nowMs += tickMs) allocator.tick();
 }
 
 const sentTo = ({ pushes }: Client): number =>
@@ -50,18 +53,18 @@ describe('the hits of a client that is gone', () => {
   it('stay charged when another client comes', () => {
     const terms = termsOf(10);
     const gone = open(terms);
-    gone.share.report({ allowed: 0, denied: 100 }, nowMs);
+    gone.share.report({ allowed: 0, denied: 100 });
     expect(sentTo(gone)).toBeGreaterThan(0);
     nowMs += 50;
     gone.share.close();
     nowMs += 50;
-    allocator.tick(nowMs);
+    allocator.tick();
     const other = open(terms);
     let reported = 0;
     for (let n = 0; n < 8; n += 1) {
       const allowed = sentTo(other) - reported;
       reported += allowed;
-      expect(other.share.report({ allowed, denied: 100 }, nowMs)).toBe(0);
+      expect(other.share.report({ allowed, denied: 100 })).toBe(0);
       wait(5_000);
     }
     expect(sentTo(gone) + sentTo(other)).toBeLessThanOrEqual(10);
@@ -81,17 +84,17 @@ describe('a reset', () => {
     const terms = { form, limits: [one] };
     for (let n = 0; n < 9; n += 1) {
       const gone = open(terms);
-      gone.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+      gone.share.report({ allowed: 0, denied: 1_000 });
       wait(5_000);
       gone.share.close();
     }
     const other = open(terms);
-    other.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    other.share.report({ allowed: 0, denied: 1_000 });
     wait(1_000);
     expect(other.share.view().mayUse).toBeLessThan(3);
     const { key } = one.windowAt(nowMs);
     store.remove([key]);
-    allocator.reset([key], nowMs);
+    allocator.reset([key]);
     wait(1_000);
     const { mayUse } = other.share.view();
     expect(mayUse).toBeGreaterThan(10);
@@ -102,48 +105,87 @@ describe('a reset', () => {
 describe('terms of a pool', () => {
   it('change nothing if they say the same', () => {
     const client = open(termsOf(60));
-    client.share.report({ allowed: 0, denied: 100 }, nowMs);
+    client.share.report({ allowed: 0, denied: 100 });
     const before = client.pushes.length;
-    allocator.change('pool', termsOf(60), nowMs);
+    allocator.change('pool', termsOf(60));
     expect(client.pushes).toHaveLength(before);
-    allocator.change('pool', termsOf(0), nowMs);
+    allocator.change('pool', termsOf(0));
     expect(client.pushes.at(-1)).toMatchObject({ tokens: 0 });
   });
 
   it('that come back find charged what clients could use before', () => {
     nowMs += 31_000;
     const client = open(termsOf(100));
-    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    client.share.report({ allowed: 0, denied: 1_000 });
     wait(2_000);
-    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    client.share.report({ allowed: 0, denied: 1_000 });
     wait(1_000);
     const allowed = sentTo(client);
     expect(allowed).toBeGreaterThan(90);
-    allocator.change('pool', termsOf(100, 'exact', 'other'), nowMs);
-    client.share.report({ allowed, denied: 1_000 }, nowMs);
+    allocator.change('pool', termsOf(100, 'exact', 'other'));
+    client.share.report({ allowed, denied: 1_000 });
     wait(1_000);
     client.share.close();
-    allocator.change('pool', termsOf(100), nowMs);
+    allocator.change('pool', termsOf(100));
     const next = open(termsOf(100));
-    next.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    next.share.report({ allowed: 0, denied: 1_000 });
     wait(5_000);
     expect(allowed + sentTo(next)).toBeLessThanOrEqual(100);
   });
 
   it('of another form leave charged what clients may use of the form before', () => {
     const client = open(termsOf(600, 'refilling'));
-    client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+    client.share.report({ allowed: 0, denied: 1_000 });
     const { mayUse } = client.share.view();
     expect(mayUse).toBeGreaterThan(200);
-    allocator.change('pool', termsOf(600), nowMs);
+    allocator.change('pool', termsOf(600));
     for (let n = 0; n < 4; n += 1) {
       wait(5_000);
-      client.share.report({ allowed: 0, denied: 1_000 }, nowMs);
+      client.share.report({ allowed: 0, denied: 1_000 });
     }
     const { form, assigned, returned } = client.share.view();
     expect(form).toBe('exact');
     expect(assigned - returned).toBeGreaterThan(0);
     expect(assigned - returned).toBeLessThanOrEqual(600 - mayUse);
+  });
+});
+
+describe('a clock that is set', () => {
+  it.each([
+    ['exact', -10_000],
+    ['exact', -3_600_000],
+    ['exact', 3_600_000],
+    ['refilling', -10_000],
+    ['refilling', -3_600_000],
+    ['refilling', 3_600_000],
+  ] as const)('delays no assignment: %s, by %i ms', (form, ms) => {
+    const client = open(termsOf(600, form));
+    for (let n = 0; n < 16; n += 1) {
+      if (n === 2) dateMs = ms;
+      const before = client.pushes.length;
+      client.share.report({ allowed: 0, denied: 1_000 });
+      wait(5_000);
+      expect(client.pushes.length).toBeGreaterThan(before);
+    }
+  });
+
+  it('back has later windows charged again as soon as assignments reach into them', () => {
+    const client = open(termsOf(600));
+    client.share.report({ allowed: 0, denied: 1_000 });
+    wait(50_000);
+    dateMs = -3_600_000;
+    wait(1_000);
+    const keys = new Set<string>();
+    const submit = store.submit.bind(store);
+    store.submit = (ops, ...rest) => {
+      for (const { key } of ops) keys.add(key);
+      submit(ops, ...rest);
+    };
+    for (let n = 0; n < 24; n += 1) {
+      client.share.report({ allowed: 0, denied: 1_000 });
+      wait(5_000);
+    }
+    expect(keys.size).toBe(4);
   });
 });
 
@@ -159,8 +201,7 @@ describe('many clients of one limit', () => {
     /** Each client reports once, a fifth of them in each second. */
     const reportAll = (denied: number): void => {
       for (let second = 0; second < 5; second += 1) {
-        for (let n = second; n < clients.length; n += 5)
-          clients[n]!.share.report({ allowed: 0, denied }, nowMs);
+        for (let n = second; n < clients.length; n += 5) clients[n]!.share.report({ allowed: 0, denied });
         wait(1_000);
       }
     };

@@ -4,13 +4,13 @@
  * used in the last second, and `luaLeases` in ledger.ts decides how many it gets.
  *
  *   const allocator = new Allocator({ store, limiter, random, … });    one for each thread; `limiter` names it in ledgers
- *   const share = allocator.open(key, terms, holder, nowMs);           a stream reports a bucket for the first time
- *   share.report({ allowed, denied }, nowMs);                          each report of the bucket, including the first one
+ *   const share = allocator.open(key, terms, holder);                  a stream reports a bucket for the first time
+ *   share.report({ allowed, denied });                                 each report of the bucket, including the first one
  *   share.close();                                                     the stream broke, or the bucket is abandoned
- *   allocator.change(key, terms, nowMs);                               the rule or an override may have changed
- *   allocator.reset(keys, nowMs);                                      counters were reset
- *   allocator.tick(nowMs);                                             every `tickMs`: grants at a window's start, renewals
- *   allocator.drain(nowMs)                                             every assignment is renewed before streams end
+ *   allocator.change(key, terms);                                      the rule or an override may have changed
+ *   allocator.reset(keys);                                             counters were reset
+ *   allocator.tick();                                                  every `tickMs`: grants at a window's start, renewals
+ *   allocator.drain()                                                  every assignment is renewed before streams end
  *
  * An assignment is charged to the counters first. It reaches `holder.push` when the store has answered: within the call if the store
  * is in this process, otherwise later. Nothing is pushed while the store fails. Assignments then end with their TTL, and the filter
@@ -22,14 +22,14 @@
  * that. Reported uses count for the oldest grant first. Replaced hits are given back then, and only then. A closed share gives
  * nothing back.
  *
- * Times are those of this limiter's clock, in milliseconds since the epoch. Limiters whose clocks differ begin windows at
- * different moments, as they do when they count hits.
+ * Limiters whose clocks differ begin windows at different moments, as they do when they count hits. If a clock is set, windows move,
+ * and assignments last as long as before.
  */
 import type { Clock } from '../../process/time/clock.ts';
 import type { Operation } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { Pool, type PoolOptions } from './pool.ts';
-import { PoolTimes } from './pool-times.ts';
+import { longAgoMs, PoolTimes } from './pool-times.ts';
 import type { Holder, PoolTerms, Share } from './terms.ts';
 
 /** The interval at which the caller calls `Allocator.tick`. */
@@ -38,7 +38,7 @@ export const tickMs = 250;
 export interface AllocatorOptions {
   /** The store of the leases. A store that counts in place of another one must not answer ledgers. */
   store: Store;
-  clock: Pick<Clock, 'nowMs'>;
+  clock: Clock;
   /** A random number from 0 to below 1. */
   random: () => number;
   /** The name of this thread of this process in ledgers. No other thread has the same name. */
@@ -75,37 +75,39 @@ export class Allocator {
   }
 
   /** Opens a share of the pool with this key. The pool has these terms from now on. */
-  open(key: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
-    const pool = this.#pools.getOrInsertComputed(key, () => new Pool(terms, this.#options, nowMs));
-    pool.change(terms, nowMs);
-    return pool.open(holder, this.#options.times.of(nowMs));
+  open(key: string, terms: PoolTerms, holder: Holder): Share {
+    const pool = this.#pools.getOrInsertComputed(key, () => new Pool(terms, this.#options));
+    pool.change(terms);
+    return pool.open(holder);
   }
 
   /**
    * Gives a pool other terms. Open shares continue under them with the next tick: less is sent at once, and what is left of earlier
    * grants returns with reports. If the form changes, everything that clients may still use counts as used.
    */
-  change(key: string, terms: PoolTerms, nowMs: number): void {
-    this.#pools.get(key)?.change(terms, nowMs);
+  change(key: string, terms: PoolTerms): void {
+    this.#pools.get(key)?.change(terms);
   }
 
   /** Records that counters with these keys are empty: what shares may still use is charged again, and the rest is available again. */
-  reset(keys: readonly string[], nowMs: number): void {
+  reset(keys: readonly string[]): void {
     const all = new Set(keys);
-    for (const pool of this.#pools.values()) pool.reset(all, nowMs);
+    for (const pool of this.#pools.values()) pool.reset(all);
   }
 
   /**
    * Does the work that is due, for one pool after the other while there is time. Returns whether that was all. If not, call it again in
    * another turn of the event loop.
    */
-  tick(nowMs: number, hasTime: () => boolean = () => true): boolean {
+  tick(hasTime: () => boolean = () => true): boolean {
+    const { times } = this.#options;
+    if (times.follow()) for (const pool of this.#pools.values()) pool.dueMs = longAgoMs;
     this.#ticked ??= this.#pools.entries();
-    const atMs = this.#options.times.of(nowMs);
+    const nowMs = times.now();
     for (let { value } = this.#ticked.next(); value !== undefined; { value } = this.#ticked.next()) {
       const [key, pool] = value;
-      if (pool.dueMs > atMs) continue;
-      pool.tick(atMs);
+      if (pool.dueMs > nowMs) continue;
+      pool.tick(nowMs);
       if (pool.isOver) this.#pools.delete(key);
       if (!hasTime()) return false;
     }
@@ -117,8 +119,7 @@ export class Allocator {
    * Renews all assignments with their whole TTL. Resolves when the last one is pushed, or could not be. Nothing is granted
    * afterward.
    */
-  async drain(nowMs: number): Promise<void> {
-    const atMs = this.#options.times.of(nowMs);
-    await Promise.all([...this.#pools.values()].map((pool) => pool.drain(atMs)));
+  async drain(): Promise<void> {
+    await Promise.all([...this.#pools.values()].map((pool) => pool.drain()));
   }
 }

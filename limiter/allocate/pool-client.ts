@@ -8,7 +8,7 @@ import type { AssignmentForm, ClientReport, HitKind, Holder, Share, ShareView } 
 interface Owner {
   readonly form: AssignmentForm;
   readonly times: PoolTimes;
-  report(member: PoolClient, used: ClientReport, nowMs: number, cameMs: number): number;
+  report(member: PoolClient, used: ClientReport, cameMs: number): number;
   close(member: PoolClient): void;
 }
 
@@ -61,13 +61,14 @@ export class PoolClient implements Share {
     return Number.isNaN(this.#rate) ? undefined : this.#rate;
   }
 
-  report(used: ClientReport, nowMs: number, cameMs: number = nowMs): number {
+  report(used: ClientReport, cameMs?: number): number {
+    if (this.isClosed) return 0;
     const { times } = this.#owner;
-    return this.isClosed ? 0 : this.#owner.report(this, used, times.of(nowMs), times.of(cameMs));
+    return this.#owner.report(this, used, cameMs === undefined ? times.now() : times.since(cameMs));
   }
 
   arrived(sentMs: number): void {
-    this.grants.arrived(this.#owner.times.of(sentMs));
+    this.grants.arrived(this.#owner.times.since(sentMs));
   }
 
   close(): void {

@@ -1,30 +1,55 @@
-/** Times of pools: milliseconds since this limiter began. Each client has ten of them. */
+/**
+ * Times of pools: milliseconds since this limiter began, on a scale that never jumps. Each client has ten of them. Windows follow the
+ * time of day, which an operator or a time server may set.
+ */
 import type { Clock } from '../../process/time/clock.ts';
 
 /** Before any time of a pool. */
 export const longAgoMs = Number.NEGATIVE_INFINITY;
 
-export class PoolTimes {
-  readonly #clock: Pick<Clock, 'nowMs'>;
-  readonly #beganMs: number;
+/** Chosen: a smaller difference is not followed, so that windows hardly ever move. */
+const toleratedMs = 100;
 
-  constructor(clock: Pick<Clock, 'nowMs'>) {
+export class PoolTimes {
+  readonly #clock: Clock;
+  readonly #beganMs: number;
+  /** The time of day at which this limiter began, by what is known now. */
+  #epochMs: number;
+
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#beganMs = clock.nowMs();
+    this.#beganMs = clock.monotonicMs();
+    this.#epochMs = clock.nowMs();
   }
 
   now(): number {
-    return this.of(this.#clock.nowMs());
+    return this.since(this.#clock.monotonicMs());
   }
 
-  /** Returns the time since the beginning. V8 stores an integer of 32 bits in the field itself, and any other number in 16 bytes more. */
+  /** Returns a time of the monotonic clock as the time since the beginning. */
+  since(monotonicMs: number): number {
+    return small(Math.floor(monotonicMs - this.#beganMs));
+  }
+
   of(epochMs: number): number {
-    const ms = epochMs - this.#beganMs;
-    const small = ms | 0;
-    return small === ms ? small : ms;
+    return small(epochMs - this.#epochMs);
   }
 
   epochOf(ms: number): number {
-    return ms + this.#beganMs;
+    return ms + this.#epochMs;
   }
+
+  /** Moves the windows if the time of day was set. Returns whether it was. */
+  follow(): boolean {
+    const epochMs = Math.round(this.#clock.nowMs() - this.#clock.monotonicMs() + this.#beganMs);
+    if (Math.abs(epochMs - this.#epochMs) < toleratedMs) return false;
+    this.#epochMs = epochMs;
+    return true;
+  }
+}
+
+/** V8 stores an integer of 32 bits in the field itself, and any other number in 16 bytes more. */
+function small(ms: number): number {
+  const integer = ms | 0;
+  return integer === ms ? integer : ms;
 }

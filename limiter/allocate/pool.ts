@@ -59,10 +59,11 @@ export class Pool implements SharedPool {
   #isDraining = false;
   #onDrained: (() => void) | undefined;
 
-  constructor(terms: PoolTerms, options: PoolOptions, epochMs: number) {
+  constructor(terms: PoolTerms, options: PoolOptions) {
+    const { times } = options;
     this.#options = options;
     this.#terms = terms;
-    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, options.times, epochMs));
+    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, times, times.now()));
   }
 
   get form(): AssignmentForm {
@@ -85,7 +86,8 @@ export class Pool implements SharedPool {
     return this.#options.ttlSeconds * 1000 + settleMs;
   }
 
-  open(holder: Holder, nowMs: number): PoolClient {
+  open(holder: Holder): PoolClient {
+    const nowMs = this.times.now();
     this.dueMs = longAgoMs;
     const member = new PoolClient(this, holder, new Grants(this.rules.refills, nowMs), nowMs);
     this.#enter(nowMs);
@@ -94,7 +96,8 @@ export class Pool implements SharedPool {
     return member;
   }
 
-  report(member: PoolClient, reported: ClientReport, nowMs: number, cameMs: number): number {
+  report(member: PoolClient, reported: ClientReport, cameMs: number): number {
+    const nowMs = this.times.now();
     this.dueMs = longAgoMs;
     this.#enter(nowMs);
     const { allowed, denied } = reported;
@@ -131,9 +134,9 @@ export class Pool implements SharedPool {
     this.weight -= member.holder.weight;
   }
 
-  change(terms: PoolTerms, epochMs: number): void {
-    const nowMs = this.times.of(epochMs);
-    const isSame = sameTerms(this.#terms, terms, epochMs);
+  change(terms: PoolTerms): void {
+    const nowMs = this.times.now();
+    const isSame = sameTerms(this.#terms, terms, this.times.epochOf(nowMs));
     const isOther = this.form !== terms.form;
     this.#terms = terms;
     if (isSame) return;
@@ -148,7 +151,7 @@ export class Pool implements SharedPool {
     }
     const former = this.limits;
     const accounts = former.flatMap((limit) => limit.accounts);
-    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, this.times, epochMs, accounts));
+    this.limits = terms.limits.map((limit) => new AccountedLimit(limit, this.times, nowMs, accounts));
     this.#leave(former, nowMs);
     this.#forget(accounts);
     this.#enter(nowMs);
@@ -156,10 +159,12 @@ export class Pool implements SharedPool {
     this.#ask(nowMs);
   }
 
-  reset(keys: ReadonlySet<string>, epochMs: number): void {
-    const nowMs = this.times.of(epochMs);
+  reset(keys: ReadonlySet<string>): void {
+    const nowMs = this.times.now();
     this.#enter(nowMs);
-    const emptied = this.limits.filter((limit) => keys.has(limit.terms.windowAt(epochMs).key));
+    const emptied = this.limits.filter((limit) =>
+      keys.has(limit.terms.windowAt(this.times.epochOf(nowMs)).key),
+    );
     if (emptied.length === 0) return;
     for (const limit of emptied) {
       if (limit.hasEnd) limit.current.forget();
@@ -216,7 +221,8 @@ export class Pool implements SharedPool {
   }
 
   /** Renews all assignments once more. */
-  drain(nowMs: number): Promise<void> {
+  drain(): Promise<void> {
+    const nowMs = this.times.now();
     this.#isDraining = true;
     this.#enter(nowMs);
     for (const member of this.members) if (this.#isLasting(member, nowMs)) this.#proposed(member, 'renew');
@@ -305,7 +311,7 @@ export class Pool implements SharedPool {
   #findLevels(nowMs: number): void {
     const others = Math.max(0, this.members.size - fewMembers);
     const validMs = askMs + Math.min(reportMs, this.#isHungry ? others : 4 * others);
-    if (nowMs >= this.#levelsMs && nowMs - this.#levelsMs < validMs) return;
+    if (nowMs - this.#levelsMs < validMs) return;
     this.#levelsMs = nowMs;
     findLevels(this, this.#options.ttlSeconds * 1000, nowMs);
   }
@@ -352,7 +358,7 @@ export class Pool implements SharedPool {
       this.dueMs = longAgoMs;
       if (this.members.size <= fewMembers) this.#levelsMs = longAgoMs;
       const answeredMs = this.times.now();
-      const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
+      const isLate = answeredMs > nowMs + answerMs;
       const isAnswered = asked.every(([, { error, lease }]) => error === undefined && lease!.granted >= 0);
       if (isLate) for (const member of members) member.proposal = undefined;
       if (isLate || !isAnswered) {

@@ -43,14 +43,14 @@ class PlayedAllocator implements Allocating {
   beyond = 0;
   isAsking = false;
 
-  open(pool: string, terms: PoolTerms, holder: Holder, nowMs: number): Share {
-    this.change(pool, terms, nowMs);
+  open(pool: string, terms: PoolTerms, holder: Holder): Share {
+    this.change(pool, terms);
     this.#terms.set(pool, terms);
     this.calls.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
     const share = { pool, holder, used: [] as ClientReport[], isOpen: true };
     this.shares.push(share);
     return {
-      report: ({ allowed, denied }, _, cameMs) => {
+      report: ({ allowed, denied }, cameMs) => {
         share.used.push({ allowed, denied });
         this.cameMs.push(cameMs);
         return this.beyond;
@@ -69,9 +69,9 @@ class PlayedAllocator implements Allocating {
     };
   }
 
-  change(pool: string, terms: PoolTerms, nowMs: number): void {
+  change(pool: string, terms: PoolTerms): void {
     const before = this.#terms.get(pool);
-    if (before === undefined || sameTerms(before, terms, nowMs)) return;
+    if (before === undefined || sameTerms(before, terms, clock.nowMs())) return;
     this.#terms.set(pool, terms);
     this.calls.push(`change ${nameOf(pool)} ${termsText(terms)}`);
   }
@@ -265,7 +265,7 @@ describe('buckets', () => {
     const [x, y, z] = allocator.shares;
     for (const share of [x!, y!]) share.holder.push(grantOf(5));
     await client.taken();
-    const sentMs = clock.nowMs();
+    const sentMs = clock.monotonicMs();
     clock.ms += 1_000;
     z!.holder.push(grantOf(5));
     await client.taken();
@@ -276,7 +276,7 @@ describe('buckets', () => {
     // The next one is for what was pushed meanwhile.
     expect(client.probes).toHaveLength(1);
     client.probes.pop()!();
-    expect(allocator.calls.slice(2)).toEqual([`arrived d d_name_z_ ${clock.nowMs()}`]);
+    expect(allocator.calls.slice(2)).toEqual([`arrived d d_name_z_ ${clock.monotonicMs()}`]);
     expect(client.probes).toHaveLength(0);
   });
 
@@ -298,7 +298,7 @@ describe('buckets', () => {
     expect(await client.taken()).toEqual(['y deny', 'y 5']);
     allocator.calls.length = 0;
     client.probes.pop()!();
-    expect(allocator.calls).toEqual([`arrived d d_name_y_ ${clock.nowMs()}`]);
+    expect(allocator.calls).toEqual([`arrived d d_name_y_ ${clock.monotonicMs()}`]);
   });
 
   it('are answered together', async () => {
@@ -642,7 +642,7 @@ describe('reports of many buckets', () => {
     const [first] = Object.keys(bucketsOf('x', 1));
     await client.report(bucketsOf('x', 400));
     await client.report({ [first!]: [7, 0], ...bucketsOf('y', 1) });
-    const cameMs = clock.nowMs();
+    const cameMs = clock.monotonicMs();
     clock.ms += 900;
     client.endInput();
     expect(client.ended).toBeUndefined();

@@ -108,7 +108,7 @@ export class QuotaService implements StreamHost {
 
   /** Passes on that counters were reset. */
   forget(keys: readonly string[]): void {
-    this.options.allocator.reset(keys, this.options.clock.nowMs());
+    this.options.allocator.reset(keys);
   }
 
   /** Does the work of a tick. Called every `tickMs` of the allocator. */
@@ -126,13 +126,12 @@ export class QuotaService implements StreamHost {
 
   readonly #tickInTurns = (): void => {
     const { allocator, clock } = this.options;
-    const nowMs = clock.nowMs();
     const endMs = clock.monotonicMs() + turnMs;
     const hasTime = (): boolean => clock.monotonicMs() < endMs;
     this.#isTicking = true;
-    do this.#unplanned.pop()?.planAnew(nowMs);
+    do this.#unplanned.pop()?.planAnew();
     while (this.#unplanned.length > 0 && hasTime());
-    this.#isTicking = this.#unplanned.length > 0 || !allocator.tick(nowMs, hasTime);
+    this.#isTicking = this.#unplanned.length > 0 || !allocator.tick(hasTime);
     if (this.#isTicking) setImmediate(this.#tickInTurns);
     this.#flush();
   };
@@ -173,9 +172,8 @@ export class QuotaService implements StreamHost {
   /** Renews every assignment, then ends all streams. Accepts no further ones. */
   async drain(): Promise<void> {
     this.#isStopping = true;
-    const nowMs = this.options.clock.nowMs();
     for (const stream of this.#streams) stream.renewBlanket();
-    await this.options.allocator.drain(nowMs);
+    await this.options.allocator.drain();
     this.endAll();
   }
 

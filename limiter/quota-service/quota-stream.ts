@@ -151,7 +151,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
     const reports = this.#read(() => new UsageReports(new Uint8Array(message), bounds.ofStream));
     if (reports === undefined || !this.#isForDomain(reports.domain)) return;
     if (reports.leftOut > 0) stats.deniedBuckets('message', this.client, reports.leftOut);
-    this.#waiting.push([reports, clock.nowMs()]);
+    this.#waiting.push([reports, clock.monotonicMs()]);
     this.#wait(reports.byteLength);
     if (this.#waiting.length === 1 && !turns.isSpent()) this.takeTurn();
     else if (this.#waiting.length > 0) turns.wait(this, 'much');
@@ -165,7 +165,6 @@ export class QuotaStream implements MessageListener, TurnTaker {
   /** Takes in some reports. One message may have thousands of them, and callers of all methods wait meanwhile. */
   takeTurn(): void {
     const { clock, stats, turns } = this.#service.options;
-    const nowMs = clock.nowMs();
     const endMs = clock.monotonicMs() + turnMs;
     let taken = 0;
     for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
@@ -181,7 +180,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
       const [reports, cameMs] = first;
       const report = this.#read(() => reports.next());
       if (report !== undefined) {
-        this.#report(report, nowMs, cameMs);
+        this.#report(report, cameMs);
         taken += 1;
       } else if (this.#waiting.shift() !== undefined) this.#wait(-reports.byteLength);
     }
@@ -246,8 +245,8 @@ export class QuotaStream implements MessageListener, TurnTaker {
   }
 
   /** Plans all buckets by the current rules and overrides, and returns how many there are. */
-  planAnew(nowMs: number): number {
-    for (const bucket of this.#buckets.values()) this.#planBucket(bucket, nowMs);
+  planAnew(): number {
+    for (const bucket of this.#buckets.values()) this.#planBucket(bucket);
     return this.#buckets.size;
   }
 
@@ -267,12 +266,12 @@ export class QuotaStream implements MessageListener, TurnTaker {
     return true;
   }
 
-  #report(report: BucketReport, nowMs: number, cameMs: number): void {
+  #report(report: BucketReport, cameMs: number): void {
     const { stats, idleReports } = this.#service.options;
-    const bucket = this.#bucketOf(report, nowMs);
+    const bucket = this.#bucketOf(report);
     if (bucket === undefined) return;
     const { allowed, denied } = report;
-    this.#planBucket(bucket, nowMs);
+    this.#planBucket(bucket);
     bucket.idleReports = allowed === 0 && denied === 0 ? bucket.idleReports + 1 : 0;
     if (bucket.idleReports >= idleReports) {
       this.#abandon(bucket);
@@ -284,7 +283,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
       this.#answerBlanket(bucket);
       return;
     }
-    const beyond = share.report(report, nowMs, cameMs);
+    const beyond = share.report(report, cameMs);
     if (beyond > 0) stats.overReported(this.client, treatment.rule.path, beyond);
     stats.used(treatment.limits, allowed - beyond, denied);
   }
@@ -306,7 +305,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
   }
 
   /** Returns the bucket. Without room it returns undefined: the bucket is denied, and the client abandons it when it is idle. */
-  #bucketOf({ id, allowed, denied }: BucketReport, nowMs: number): StreamBucket | undefined {
+  #bucketOf({ id, allowed, denied }: BucketReport): StreamBucket | undefined {
     const known = this.#buckets.get(id);
     if (known !== undefined) return known;
     const { stats } = this.#service.options;
@@ -318,19 +317,19 @@ export class QuotaStream implements MessageListener, TurnTaker {
     if (own !== undefined && id.length <= longestIdBytes) return own;
     const room = { caller: this.#bounded, domain: this.#domain, ofStream: this.#buckets.size };
     const taken = id.length > longestIdBytes ? 'id_bytes' : this.#service.ids.take(room, entries, text);
-    if (taken instanceof BucketId) return this.#begin(taken, nowMs);
+    if (taken instanceof BucketId) return this.#begin(taken);
     stats.deniedBuckets(taken, this.client, 1);
     const isIdle = allowed === 0 && denied === 0;
     if (id.length <= longestAnsweredBytes) this.#order(text, isIdle ? 'abandon' : 'deny');
     return undefined;
   }
 
-  #begin(id: BucketId, nowMs: number): StreamBucket {
+  #begin(id: BucketId): StreamBucket {
     const { options } = this.#service;
     const weight = options.weightOf(this.client, id.entries);
     const bucket = new StreamBucket(this, id, this.#treatmentOf(id), weight);
     this.#buckets.set(id.text, bucket);
-    this.#openShare(bucket, nowMs);
+    this.#openShare(bucket);
     return bucket;
   }
 
@@ -342,28 +341,28 @@ export class QuotaStream implements MessageListener, TurnTaker {
     return treatment;
   }
 
-  #openShare(bucket: StreamBucket, nowMs: number): void {
+  #openShare(bucket: StreamBucket): void {
     const { treatment } = bucket;
     if (treatment.kind !== 'assigned') return;
     const { pool, terms } = treatment;
-    bucket.share = this.#service.options.allocator.open(pool, terms, bucket, nowMs);
+    bucket.share = this.#service.options.allocator.open(pool, terms, bucket);
   }
 
   /** Plans the bucket by the current rules and overrides. */
-  #planBucket(bucket: StreamBucket, nowMs: number): void {
+  #planBucket(bucket: StreamBucket): void {
     const before = bucket.treatment;
     if (bucket.id.isPlanned(before, this.#service.epoch)) return;
     const treatment = this.#treatmentOf(bucket.id);
     if (before.kind === 'assigned' && treatment.kind === 'assigned' && before.pool === treatment.pool) {
       bucket.treatment = treatment;
-      this.#service.options.allocator.change(treatment.pool, treatment.terms, nowMs);
+      this.#service.options.allocator.change(treatment.pool, treatment.terms);
       return;
     }
     closeShare(bucket);
     bucket.treatment = treatment;
-    this.#openShare(bucket, nowMs);
+    this.#openShare(bucket);
     // The current assignment ends now, and not with the next report.
-    bucket.share?.report({ allowed: 0, denied: 0 }, nowMs);
+    bucket.share?.report({ allowed: 0, denied: 0 });
     this.#answerBlanket(bucket);
   }
 
@@ -415,7 +414,7 @@ export class QuotaStream implements MessageListener, TurnTaker {
   #probe(): void {
     if (this.#unproven.size === 0) return;
     const shares = this.#unproven;
-    const sentMs = this.#service.options.clock.nowMs();
+    const sentMs = this.#service.options.clock.monotonicMs();
     this.#isProbing = this.#call.whenArrived(() => {
       this.#isProbing = false;
       const reportArrival = (): void => {

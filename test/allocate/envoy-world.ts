@@ -198,7 +198,7 @@ export class World {
           this.#store,
           () => limiter.isDead || this.nowMs < this.failsUntilMs || random() < losses,
         ),
-        clock: { nowMs: () => this.nowMs + aheadMs },
+        clock: { nowMs: () => this.nowMs + aheadMs, monotonicMs: () => this.nowMs },
         random,
         limiter: `limiter-${this.#started++}`,
       }),
@@ -259,9 +259,9 @@ export class World {
 
   #step(): void {
     const { random, breaks, deaths, direct } = this.#options;
-    for (const [i, limiter] of this.#limiters.entries()) {
+    for (const i of this.#limiters.keys()) {
       if (random() < (deaths * stepMs) / 1000) this.kill(i);
-      this.#limiters[i]!.allocator.tick(this.nowMs + limiter.aheadMs);
+      this.#limiters[i]!.allocator.tick();
     }
     for (const envoy of this.envoys) {
       if (breaks > 0 && random() < (breaks * stepMs) / 1000) {
@@ -331,10 +331,10 @@ export class World {
         const delayMs = random() < 0.2 ? random() * pushMs : 0;
         const atMs = Math.max(this.nowMs + delayMs, envoy.pushes.at(-1)?.atMs ?? 0);
         const { aheadMs } = limiter;
-        envoy.pushes.push({ atMs, assignment, aheadMs, sentMs: this.nowMs + aheadMs });
+        envoy.pushes.push({ atMs, assignment, aheadMs, sentMs: this.nowMs });
       };
       const holder = { weight: 1, push, count: () => {} };
-      envoy.share = limiter.allocator.open('pool', terms, holder, this.nowMs + limiter.aheadMs);
+      envoy.share = limiter.allocator.open('pool', terms, holder);
     }
     envoy.allowed = 0;
     envoy.denied = 0;
@@ -347,8 +347,7 @@ export class World {
     while (envoy.reports.length > 0 && envoy.reports[0]!.atMs <= this.nowMs) {
       const { used, arrivedMs } = envoy.reports.shift()!;
       if (arrivedMs !== undefined) envoy.share!.arrived(arrivedMs);
-      if (used !== undefined)
-        this.overReported += envoy.share!.report(used, this.nowMs + envoy.limiter!.aheadMs);
+      if (used !== undefined) this.overReported += envoy.share!.report(used);
     }
     while (envoy.pushes.length > 0 && envoy.pushes[0]!.atMs <= this.nowMs) {
       const { assignment, aheadMs, sentMs } = envoy.pushes.shift()!;
