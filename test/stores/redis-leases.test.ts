@@ -147,8 +147,9 @@ describeWithEachRedis('leases in Redis', (path) => {
     const key = `counted-${granted}`;
     expect(await count(leases, { key, hits: 2 })).toMatchObject({ after: 2, leased: granted });
     expect(await count(leases, { key, hits: 2 })).toMatchObject({ after: 4, leased: 0 });
-    expect(refusals.length).toBe(granted === 0 ? 1 : 0);
     expect(leases.book).toMatchObject({ granted, spent: granted });
+    expect(await count(leases, { key: `${key}-too`, hits: 2 })).toMatchObject({ after: 2, leased: granted });
+    expect(refusals.length).toBe(granted === 0 ? 1 : 0);
   });
 
   it('changes counter and ledger as intended', async () => {

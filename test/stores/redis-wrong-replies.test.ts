@@ -289,7 +289,7 @@ describe('a Redis that gives wrong replies', () => {
   });
 
   it.each(['+PING', ':1', '$4\r\nPONG', '*0', '$-1'])('is none if it answers PING with %j', async (pong) => {
-    const other = await startFakeRedis(() => '+OK\r\n', `${pong}\r\n`);
+    const other = await startFakeRedis(() => '+OK\r\n', { pong: `${pong}\r\n` });
     onTestFinished(() => other.close());
     const store = newRedisStore({ url: `127.0.0.1:${other.port}` });
     onTestFinished(() => store.close());

@@ -610,6 +610,7 @@ export function reservationStoreSuite(
     expect(await store.notes!.recall(freshId())).toBeUndefined();
     const other = await reserve(id, countersOf([fresh()], { amount: 1 }), { note: 'another' });
     expect(other.outcome).toBe('conflict');
+    expect(await store.notes!.recall(id)).toBe(note);
   });
 
   it('keeps a note of what holds nothing, the first of its id', async () => {

@@ -13,15 +13,20 @@ export interface FakeRedis {
   close(): Promise<void>;
 }
 
-/** PING and ROLE are answered as a master answers them, so that connections open. */
-export async function startFakeRedis(answer: FakeAnswer, pong = '+PONG\r\n'): Promise<FakeRedis> {
+const ofMaster = { pong: '+PONG\r\n', role: '*1\r\n$6\r\nmaster\r\n' };
+
+/** By default, PING and ROLE are answered as a master answers them, so that connections open. */
+export async function startFakeRedis(
+  answer: FakeAnswer,
+  { pong = ofMaster.pong, role = ofMaster.role } = {},
+): Promise<FakeRedis> {
   const sockets = new Set<Socket>();
   const calls = new Map<string, number>();
   const answerTo = (words: readonly string[]): string => {
     const name = words[0]!.toUpperCase();
     calls.set(name, (calls.get(name) ?? 0) + 1);
     if (name === 'PING') return pong;
-    return name === 'ROLE' ? '*1\r\n$6\r\nmaster\r\n' : answer(words);
+    return name === 'ROLE' ? role : answer(words);
   };
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);

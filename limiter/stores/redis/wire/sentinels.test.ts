@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../../../test/support/eventually.ts';
 import { resp, startFakeRedis } from '../../../../test/support/fake-redis.ts';
+import { parseSentinelAddress } from './redis-address.ts';
+import { RedisConnection } from './redis-connection.ts';
 import { Sentinels } from './sentinels.ts';
 
 const noLogin = { username: undefined, password: undefined };
@@ -70,5 +72,40 @@ describe('Sentinels', () => {
     sentinels.watch((master) => masters.push(master));
     await eventually(() => expect(masters).toHaveLength(2));
     expect(masters).toEqual(Array(2).fill({ host: 'new', port: 2 }));
+  });
+});
+
+describe('a connection behind sentinels', () => {
+  it.each([
+    ['opens to a master', resp(['master']), undefined],
+    [
+      'opens to a server that does not permit the question',
+      '-NOPERM no permission to run role\r\n',
+      undefined,
+    ],
+    ['rejects a replica', resp(['slave']), 'the server that the sentinels name is a replica'],
+    [
+      'rejects a server that answers otherwise',
+      '+OK\r\n',
+      'an answer of an unexpected form to ROLE: a status',
+    ],
+  ])('%s', async (_, role, problem) => {
+    const server = await startFakeRedis(() => resp(null), { role });
+    const sentinel = await startFakeRedis(([name]) =>
+      name === 'subscribe' ? '' : resp(['127.0.0.1', String(server.port)]),
+    );
+    const connection = new RedisConnection({
+      address: parseSentinelAddress({ url: `main,127.0.0.1:${sentinel.port}`, auth: '', sentinelAuth: '' }),
+      timeoutMs: 5_000,
+      random: Math.random,
+    });
+    onTestFinished(async () => {
+      connection.close();
+      for (const fake of [sentinel, server]) await fake.close();
+    });
+    const outcome = await connection.open().catch((error: Error) => error.message);
+    if (problem === undefined) expect(outcome).toBeUndefined();
+    else expect(outcome).toContain(problem);
+    expect(connection.connected).toBe(problem === undefined);
   });
 });
