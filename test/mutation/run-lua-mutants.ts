@@ -26,6 +26,9 @@ const ofFormulas = ['algorithms-in-redis', ...ofCounters];
 /** Chosen: what a process costs is little beside the tests of so many mutants, and it ends before it has grown. */
 const batchSize = 25;
 
+/** Chosen: the slowest hook starts a server. A server that loops makes each hook wait for it. */
+const hookTimeoutMs = 30_000;
+
 interface FileMutant extends LuaMutant {
   file: string;
 }
@@ -115,7 +118,7 @@ class LuaTests {
         pool: 'forks',
         maxWorkers: 1,
         testTimeout: 20_000,
-        hookTimeout: 60_000,
+        hookTimeout: hookTimeoutMs,
         retry: 0,
         cache: false,
         // Its keys know neither the mutants nor this plugin.
@@ -149,7 +152,8 @@ class LuaTests {
     const project = this.#vitest.getRootProject();
     this.#vitest.state.filesMap.clear();
     this.#vitest.state.errorsSet.clear();
-    project.provide('luaBatch', { path: resolve(projectRoot, `test/stores/${name}.test.ts`), mutants });
+    const path = resolve(projectRoot, `test/stores/${name}.test.ts`);
+    project.provide('luaBatch', { path, mutants, hookTimeoutMs });
     const batch = project.createSpecification(resolve(projectRoot, 'test/mutation/lua-batch.ts'));
     const { testModules } = await this.#vitest.runTestSpecifications([batch]);
     const suites = testModules.flatMap((module) => [...module.children.suites()]);
