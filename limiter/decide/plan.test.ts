@@ -9,7 +9,6 @@ import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { Plan } from './limit-plan.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, noLimit, Planner } from './plan.ts';
-import { KnownEntries } from './wire-reader.ts';
 
 /** A matcher that matches by the first entry's key alone. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
@@ -122,20 +121,6 @@ describe('Planner', () => {
     ];
     const plan = planner({ k: rule({ limits }) }, 5_000).planner.plan('d', descriptor([['k', 'v']]));
     expect(plan.kind === 'limited' && plan.limits.map(({ maxLease }) => maxLease)).toEqual([0, 0]);
-  });
-
-  it('plans once for entries that came before, in each domain, and again for a limit of the request', () => {
-    const { planner: plans, slots } = planner({ k: rule({ requestsPerUnit: 9 }) });
-    const entries = [{ key: 'k', value: 'v' }];
-    const known = new KnownEntries(3, 'a', entries);
-    const asked = descriptor([['k', 'v']], { known, entries });
-    const plan = plans.plan('d', asked);
-    expect(plans.plan('d', { ...asked, hitsAddend: 5 })).toBe(plan);
-    expect(plans.plan('other', asked)).not.toBe(plan);
-    expect(plans.plan('d', { ...asked, limit: { requestsPerUnit: 5, unit: Unit.DAY } })).not.toBe(plan);
-    const sameSlot = new KnownEntries(3, 'b', [{ key: 'x', value: 'v' }]);
-    expect(plans.plan('d', descriptor([['x', 'v']], { known: sameSlot }))).toEqual({ kind: 'no-limit' });
-    expect(slots).toEqual(['d.k', 'd.k', 'd.k_v']);
   });
 
   it('plans nothing if no rule matches', () => {

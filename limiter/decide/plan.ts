@@ -26,7 +26,6 @@ import {
   type Window,
   type WindowOptions,
 } from './windows.ts';
-import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
 /** The parts that all plans for one limit of a rule share. */
 type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'rejection' | 'place'>;
@@ -67,9 +66,8 @@ export interface OverridesNow {
 /** The part of a descriptor that determines its plan. */
 type PlannedDescriptor = Pick<Descriptor, 'entries' | 'limit'>;
 
-interface Memo {
-  readonly known: KnownEntries;
-  readonly domain: string;
+/** The plan for the entries of a descriptor that belong to no marker, which many descriptors share. */
+export interface UnmarkedPlan {
   readonly plan: Plan;
   /** The limits for requests that reserve. Undefined before the first such request. */
   reserved: readonly LimitPlan[] | undefined;
@@ -80,8 +78,6 @@ export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
   readonly #settings: PlanSettings;
-  /** Earlier plans by the slot of the entries. They are dropped with the rules that they were made for. */
-  readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
   readonly #shared = new Map<MatchedRule, SharedPlan[]>();
   readonly #overrides: OverridesNow | undefined;
   /** The time at which an override ends, so that another planner is needed. Callers only read it. */
@@ -100,15 +96,11 @@ export class Planner {
   }
 
   /** Plans a descriptor. Throws a `ServiceError` if the descriptor carries a limit without a usable unit. */
-  plan(domain: string, descriptor: Descriptor): Plan {
-    const { known, unmarked, limit } = descriptor;
-    // Marker entries differ each time, but the entries before them do not.
-    const before = known ?? unmarked;
-    if (limit !== undefined || before === undefined) return this.#newPlan(domain, descriptor);
-    let memo = this.#memos[before.slot];
-    if (memo === undefined || memo.known !== before || memo.domain !== domain)
-      memo = this.#newMemo(before, domain);
-    return known === undefined ? this.#markedPlan(domain, descriptor, memo) : memo.plan;
+  plan(domain: string, descriptor: PlannedDescriptor): Plan {
+    const entries = unmarkedOf(descriptor.entries);
+    if (entries === undefined) return this.#planUnmarked(domain, descriptor);
+    const plan = this.#planUnmarked(domain, { ...descriptor, entries });
+    return this.planMarked(domain, descriptor, { plan, reserved: undefined });
   }
 
   /**
@@ -122,29 +114,14 @@ export class Planner {
       : this.#planNothing(domain);
   }
 
-  /** Plans a descriptor that may have a marker. `memo`: the plan for the entries that belong to no marker. */
-  #markedPlan(domain: string, descriptor: PlannedDescriptor, memo: Pick<Memo, 'plan' | 'reserved'>): Plan {
-    const { plan } = memo;
+  /** Plans a descriptor that may have a marker, from the plan for its entries that belong to no marker. */
+  planMarked(domain: string, descriptor: PlannedDescriptor, unmarked: UnmarkedPlan): Plan {
+    const { plan } = unmarked;
     if (plan.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
     const marker = markerOf(descriptor.entries);
     if (marker === undefined || plan.kind !== 'limited') return plan;
-    memo.reserved ??= reservedLimits(plan);
-    return { kind: 'limited', rule: plan.rule, limits: memo.reserved, marker };
-  }
-
-  #newMemo(known: KnownEntries, domain: string): Memo {
-    const { entries } = known;
-    const plan = this.#newPlan(domain, { entries, limit: undefined });
-    const made = { known, domain, plan, reserved: undefined };
-    this.#memos[known.slot] = made;
-    return made;
-  }
-
-  #newPlan(domain: string, descriptor: PlannedDescriptor): Plan {
-    const entries = unmarkedOf(descriptor.entries);
-    if (entries === undefined) return this.#planUnmarked(domain, descriptor);
-    const plan = this.#planUnmarked(domain, { ...descriptor, entries });
-    return this.#markedPlan(domain, descriptor, { plan, reserved: undefined });
+    unmarked.reserved ??= reservedLimits(plan);
+    return { kind: 'limited', rule: plan.rule, limits: unmarked.reserved, marker };
   }
 
   #planUnmarked(domain: string, descriptor: PlannedDescriptor): Plan {

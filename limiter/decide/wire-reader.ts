@@ -338,9 +338,16 @@ export class KnownEntriesCache {
   static readonly maxBytes = 192;
 
   readonly #slots: (KnownEntries | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
+  /** The slot of the last bytes that `get` was called with. */
+  #slot = 0;
 
   get(bytes: Uint8Array, start: number, end: number): KnownEntries | undefined {
-    const known = this.#slots[slotOf(bytes, start, end)];
+    let hash = end - start;
+    for (let position = start; position < end; position++) {
+      hash = (Math.imul(hash, 31) + bytes[position]!) | 0;
+    }
+    this.#slot = (hash ^ (hash >>> 15)) & (knownEntriesSlots - 1);
+    const known = this.#slots[this.#slot];
     if (known === undefined) return undefined;
     const { text } = known;
     if (text.length !== end - start) return undefined;
@@ -350,19 +357,13 @@ export class KnownEntriesCache {
     return known;
   }
 
-  /** Stores entries. The caller observes `maxBytes` and does not change the entries afterward. */
+  /**
+   * Stores the entries of the bytes that `get` was last called with. The caller observes `maxBytes` and does not change the entries
+   * afterward.
+   */
   add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
-    const slot = slotOf(bytes, start, end);
-    const known = new KnownEntries(slot, latin1Slice.call(bytes, start, end), entries);
-    this.#slots[slot] = known;
+    const known = new KnownEntries(this.#slot, latin1Slice.call(bytes, start, end), entries);
+    this.#slots[this.#slot] = known;
     return known;
   }
-}
-
-function slotOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = end - start;
-  for (let position = start; position < end; position++) {
-    hash = (Math.imul(hash, 31) + bytes[position]!) | 0;
-  }
-  return (hash ^ (hash >>> 15)) & (knownEntriesSlots - 1);
 }

@@ -13,12 +13,6 @@ import {
 const latin1Slice = Buffer.prototype.latin1Slice;
 const noBytes = new Uint8Array(0);
 
-/**
- * Chosen: a longer block is not cached. A proxy's request to a limiter has some hundred bytes, and some two hundred if nothing is
- * indexed.
- */
-const maxCachedBytes = 512;
-
 /** A decoder. Each connection has one, because the blocks of a connection depend on each other. */
 export class HpackDecoder {
   readonly #announcedTableBytes: number;
@@ -29,13 +23,8 @@ export class HpackDecoder {
   #block: Uint8Array = noBytes;
   #position = 0;
   #end = 0;
-  /** Counts changes that may give a block another meaning. */
-  #changes = 0;
-  /** The last block that changed nothing and was short: its bytes, its fields, and when that was. */
-  #kept = noBytes;
-  #cachedLength = -1;
-  #cachedFields: readonly string[] = [];
-  #cachedChanges = 0;
+  /** Increases with each change that may give a block another meaning. Read-only. */
+  changes = 0;
 
   /**
    * `maxTableBytes` is what SETTINGS_HEADER_TABLE_SIZE announced, `maxListBytes` bounds the fields of one block,
@@ -58,36 +47,7 @@ export class HpackDecoder {
    */
   settingsAcknowledged(): void {
     this.#maxTableBytes = this.#announcedTableBytes;
-    this.#changes += 1;
-  }
-
-  /**
-   * Returns the fields of the complete block in `block` from `start` to `end`. For the same bytes with the same meaning, as in
-   * most requests of a caller, it returns the same array as the last time. Undefined if the fields are larger than
-   * `maxListBytes`. @throws HpackError after which the decoder cannot be used
-   */
-  fieldsOf(block: Uint8Array, start: number, end: number): readonly string[] | undefined {
-    const length = end - start;
-    const changes = this.#changes;
-    if (length === this.#cachedLength && changes === this.#cachedChanges && this.#isKept(block, start)) {
-      return this.#cachedFields;
-    }
-    const fields: string[] = [];
-    if (!this.decode(block, start, end, fields)) return undefined;
-    if (changes === this.#changes && length <= maxCachedBytes) {
-      if (length > this.#kept.length) this.#kept = new Uint8Array(2 * length);
-      for (let at = 0; at < length; at++) this.#kept[at] = block[start + at]!;
-      this.#cachedLength = length;
-      this.#cachedFields = fields;
-      this.#cachedChanges = changes;
-    }
-    return fields;
-  }
-
-  #isKept(block: Uint8Array, start: number): boolean {
-    const kept = this.#kept;
-    for (let at = this.#cachedLength - 1; at >= 0; at--) if (kept[at] !== block[start + at]) return false;
-    return true;
+    this.changes += 1;
   }
 
   /**
@@ -130,7 +90,7 @@ export class HpackDecoder {
         value = this.#string();
         if (isIndexed) {
           table.insert(name, value);
-          this.#changes += 1;
+          this.changes += 1;
         }
       }
       roomBytes -= name.length + value.length + entryOverheadBytes;
@@ -142,7 +102,7 @@ export class HpackDecoder {
 
   /** Reads at most two updates before the first field. RFC 7541, sections 4.2 and 6.3. */
   #sizeUpdates(): void {
-    this.#changes += 1;
+    this.changes += 1;
     for (let count = 0; this.#position < this.#end; count++) {
       const byte = this.#block[this.#position]!;
       if ((byte & 0xe0) !== 0x20) break;

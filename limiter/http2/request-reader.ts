@@ -100,12 +100,23 @@ export class HeaderBlock {
 const tooLarge: HeaderFields = [':status', '431'];
 const noBytes = new Uint8Array(0);
 
+/**
+ * Chosen: a longer block is not stored for comparison with the next one. A proxy's request to a limiter has some hundred bytes, and some
+ * two hundred if nothing is indexed.
+ */
+const maxKnownBytes = 512;
+
 export class RequestReader {
   /** The incomplete header section. Only its CONTINUATION frames may follow. */
   block: HeaderBlock | undefined = undefined;
   readonly #context: ConnectionContext;
   readonly #decoder: HpackDecoder;
   readonly #requestFields = new RequestFields();
+  /** The last block that was short and changed nothing in the decoder: its bytes, its fields, and the decoder's `changes` at that time. */
+  #knownBlock = noBytes;
+  #knownLength = -1;
+  #knownFields: HeaderFields = [];
+  #knownChanges = 0;
   /** The bytes of all streams that were received, including padding, and that WINDOW_UPDATE has not yet credited. */
   #uncreditedBytes = 0;
 
@@ -191,7 +202,7 @@ export class RequestReader {
     start: number,
     end: number,
   ): void {
-    const fields = this.#decoder.fieldsOf(bytes, start, end);
+    const fields = this.#fieldsOf(bytes, start, end);
     const { streams } = this.#context;
     const stream = id <= streams.lastId ? streams.get(id) : undefined;
     if (stream !== undefined) {
@@ -208,6 +219,33 @@ export class RequestReader {
     if (id > this.#context.lastServedId) streams.closed.add(id, ClosedBy.SERVER_RESET);
     else if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
     else this.#request(id, fields, endStream);
+  }
+
+  /**
+   * Returns the fields of a complete block, or undefined if they are too large. Most requests of a caller repeat the last block, and then
+   * get the same array. @throws HpackError
+   */
+  #fieldsOf(block: Uint8Array, start: number, end: number): HeaderFields | undefined {
+    const decoder = this.#decoder;
+    const { changes } = decoder;
+    const known = this.#knownBlock;
+    const length = end - start;
+    if (length === this.#knownLength && changes === this.#knownChanges) {
+      // Blocks that differ usually do so at their end.
+      let at = length - 1;
+      while (at >= 0 && known[at] === block[start + at]) at -= 1;
+      if (at < 0) return this.#knownFields;
+    }
+    const fields: string[] = [];
+    if (!decoder.decode(block, start, end, fields)) return undefined;
+    if (changes === decoder.changes && length <= maxKnownBytes) {
+      if (length > known.length) this.#knownBlock = new Uint8Array(2 * length);
+      for (let at = 0; at < length; at++) this.#knownBlock[at] = block[start + at]!;
+      this.#knownLength = length;
+      this.#knownFields = fields;
+      this.#knownChanges = changes;
+    }
+    return fields;
   }
 
   #request(id: number, fields: HeaderFields | undefined, endStream: boolean): void {

@@ -12,7 +12,6 @@ import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { counterKey } from '../decide/counter-key.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { unmarkedOf } from '../decide/marker.ts';
-import type { Descriptor } from '../decide/messages.ts';
 import { OverrideIndex } from '../decide/override-index.ts';
 import { applyReplaces, Planner } from '../decide/plan.ts';
 import { counterWindow } from '../decide/windows.ts';
@@ -78,8 +77,7 @@ export function explainDescriptors(
   const over =
     overrides.length === 0 ? undefined : { index: new OverrideIndex(overrides), nowMs: nowSeconds * 1000 };
   const planner = new Planner(table, namesAlone, { ...settings, ...names, nearLimitRatio: 1 }, over);
-  const descriptors = options.descriptors.map(descriptorOf);
-  const plans = descriptors.map((descriptor) => planner.plan(domain, descriptor));
+  const plans = options.descriptors.map((entries) => planner.plan(domain, { entries, limit: undefined }));
   const left = [...plans];
   applyReplaces(left);
   return options.descriptors.map((entries, index): ExplainedDescriptor => {
@@ -93,10 +91,6 @@ export function explainDescriptors(
     const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one.limit), options));
     return { entries, explanation, effect: inForce.size > 0 ? 'limited' : 'replaced', counters };
   });
-}
-
-function descriptorOf(entries: readonly Entry[]): Descriptor {
-  return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false, known: undefined };
 }
 
 /** Names the statistics of a limiter, and counts nothing. */

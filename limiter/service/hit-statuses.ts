@@ -45,20 +45,37 @@ export class HitStatuses {
     if (first !== undefined) this.#options.events.onUncounted(first);
   }
 
-  /**
-   * Returns the status of the limit that rejects longest. If no limit rejects the hits, returns that of the limit with the least left.
-   */
-  statusOf(hit: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
-    const { group, remembered } = hit;
+  /** Returns the status of hits of the given descriptor. `reports`: whether the status names its limit and the used amount. */
+  statusOf(first: CountedHit, decision: HitsAsked, index: number, reports: boolean): DescriptorStatus {
+    const { group } = first;
     const assessment = this.#assessment;
-    if (group === undefined) {
-      if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
-      this.#assess(hit, decision);
-      if (assessment.rejected) this.#noteOverLimit(hit, decision, index);
-      const seconds = secondsToReset(hit, assessment.over);
-      return statusOfHit(hit, assessment.rejected, assessment.remaining, seconds, reports);
+    let hit = first;
+    if (group !== undefined) {
+      for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
+      hit = this.#assessGroup(group, first.remembered, decision);
+    } else {
+      if (first.error !== undefined) return uncountedStatus(first, this.#options.counting.storeFailureMode);
+      this.#assess(first, decision);
     }
-    for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
+    const { over, rejected, remaining: limitRemaining } = assessment;
+    if (rejected) this.#noteOverLimit(hit, decision, index);
+    const code = rejected ? Code.OVER_LIMIT : Code.OK;
+    const { counter: plan } = hit;
+    const { currentLimit } = plan;
+    const durationUntilResetSeconds = secondsToReset(hit, over);
+    const status: DescriptorStatus = reports
+      ? { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) }
+      : { code, currentLimit, limitRemaining, durationUntilResetSeconds };
+    if (hit.full && isBlockedForGood(plan)) status.neverPasses = true;
+    return status;
+  }
+
+  /**
+   * Assesses the hits of all limits of a rule. Returns those of the limit that rejects longest or, if no limit rejects them, of the limit
+   * with the least left. Afterward, `#assessment` is that of the returned hits.
+   */
+  #assessGroup(group: readonly CountedHit[], isRemembered: boolean, decision: HitsAsked): CountedHit {
+    const assessment = this.#assessment;
     let chosen: CountedHit | undefined;
     let over = false;
     let rejected = false;
@@ -66,7 +83,7 @@ export class HitStatuses {
     let seconds = 0;
     for (const one of group) {
       // The store was not asked for the others, and the local cache does not know them.
-      if (remembered && !one.full) continue;
+      if (isRemembered && !one.full) continue;
       this.#assess(one, decision);
       const isOver = assessment.over;
       const itsSeconds = secondsToReset(one, isOver);
@@ -78,8 +95,10 @@ export class HitStatuses {
       remaining = assessment.remaining;
       seconds = itsSeconds;
     }
-    if (rejected) this.#noteOverLimit(chosen!, decision, index);
-    return statusOfHit(chosen!, rejected, remaining, seconds, reports);
+    assessment.over = over;
+    assessment.rejected = rejected;
+    assessment.remaining = remaining;
+    return chosen!;
   }
 
   #noteOverLimit(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
@@ -232,22 +251,4 @@ export function usedOf({ full, counter, after, leased }: CountedHit): number {
 /** Whether an override without an end blocks a limit. */
 function isBlockedForGood({ override }: LimitPlan): boolean {
   return override?.effect.kind === 'block' && override.endsMs === undefined;
-}
-
-/** `reports`: whether the status names its limit and the used amount. */
-function statusOfHit(
-  hit: CountedHit,
-  rejected: boolean,
-  limitRemaining: number,
-  durationUntilResetSeconds: number,
-  reports: boolean,
-): DescriptorStatus {
-  const code = rejected ? Code.OVER_LIMIT : Code.OK;
-  const { counter: plan } = hit;
-  const { currentLimit } = plan;
-  const status: DescriptorStatus = reports
-    ? { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) }
-    : { code, currentLimit, limitRemaining, durationUntilResetSeconds };
-  if (hit.full && isBlockedForGood(plan)) status.neverPasses = true;
-  return status;
 }

@@ -8,6 +8,7 @@ import { plainCounting } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
+import { KnownEntries } from '../decide/wire-reader.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { PlansInForce } from './plans-in-force.ts';
 
@@ -66,6 +67,27 @@ describe('PlansInForce', () => {
       }),
       { numRuns: caseCount(50) },
     );
+  });
+
+  it('plans known entries once by the rules in force, in each domain, and anew for a limit of the request', () => {
+    const plans = plansInForce();
+    plans.useRules(matcher);
+    const known = new KnownEntries(3, 'a', plain.entries);
+    const planOf = (fields: Partial<Descriptor>, domain = 'd') =>
+      plans.plan({ ...request({ ...plain, known, ...fields }), domain }, 0)[0]!;
+    const plan = planOf({});
+    expect(plan.kind).toBe('limited');
+    expect(planOf({ hitsAddend: 5 })).toBe(plan);
+    const requested = planOf({ limit: { requestsPerUnit: 5, unit: Unit.DAY } });
+    expect(requested).toMatchObject({ kind: 'limited', limits: [{ capacity: 5 }] });
+    expect(planOf({})).toBe(plan);
+    expect(planOf({}, 'other').kind).toBe('domain-not-found');
+    const sameSlot = new KnownEntries(3, 'b', [{ key: 'x', value: 'v' }]);
+    expect(planOf({ entries: sameSlot.entries, known: sameSlot }).kind).toBe('no-limit');
+    const again = planOf({});
+    expect(again).toEqual(plan);
+    plans.useRules(matcher);
+    expect(planOf({})).not.toBe(again);
   });
 
   it('rejects a request of which something was left out that a rule might be for', () => {

@@ -1,13 +1,14 @@
-/** The rules and overrides in force, and the plans of requests that they determine. */
+/** The rules and overrides in force, and the plans of requests that they determine. Requests with the same entries share a plan. */
 import type { Clock } from '../../process/time/clock.ts';
 import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/override.ts';
 import type { Plan } from '../decide/limit-plan.ts';
-import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { OverrideIndex } from '../decide/override-index.ts';
-import { applyReplaces, Planner, type PlanSettings } from '../decide/plan.ts';
+import { applyReplaces, Planner, type PlanSettings, type UnmarkedPlan } from '../decide/plan.ts';
 import { tooManyDescriptors, tooManyEntries } from '../decide/request-bounds.ts';
+import { type KnownEntries, knownEntriesSlots } from '../decide/wire-reader.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 
@@ -21,12 +22,20 @@ export interface PlansOptions {
   onPlansEnded?: (() => void) | undefined;
 }
 
+/** The plan for known entries. */
+interface KnownPlan extends UnmarkedPlan {
+  readonly known: KnownEntries;
+  readonly domain: string;
+}
+
 export class PlansInForce {
   readonly #options: PlansOptions;
   #matcher: RuleMatcher | undefined;
   /** Undefined if there are no overrides, so that requests skip the lookup. */
   #overrides: OverrideIndex | undefined;
   #planner: Planner | undefined;
+  /** Plans of the planner by the slot of their entries. */
+  #knownPlans: (KnownPlan | undefined)[] = [];
   /** Increases with new rules and resets. Answers of the store to earlier operations are then not remembered. Callers only read it. */
   epoch = 0;
 
@@ -67,12 +76,12 @@ export class PlansInForce {
     for (let index = 0; index < descriptors.length; index++)
       if (descriptors[index]!.hitsAddend === Number.POSITIVE_INFINITY) throw tooManyHits(index);
     let plans: Plan[];
-    if (request.leftOut !== undefined) plans = plansWithin(planner, request);
+    if (request.leftOut !== undefined) plans = this.#plansWithin(planner, request);
     else {
-      // Most requests have one descriptor, and an array that is created with an element reserves no space for further elements.
-      plans = [planner.plan(domain, descriptors[0]!)];
-      for (let index = 1; index < descriptors.length; index++)
-        plans.push(planner.plan(domain, descriptors[index]!));
+      // An array that is created with its length reserves no space for further elements.
+      plans = new Array(descriptors.length);
+      for (let index = 0; index < descriptors.length; index++)
+        plans[index] = this.#planOf(planner, domain, descriptors[index]!);
     }
     // Most requests have no such rule, and `applyReplaces` allocates.
     let replaces = false;
@@ -82,6 +91,33 @@ export class PlansInForce {
     }
     if (replaces) applyReplaces(plans);
     return plans;
+  }
+
+  #planOf(planner: Planner, domain: string, descriptor: Descriptor): Plan {
+    const { known, unmarked, limit } = descriptor;
+    // Marker entries differ each time, but the entries before them do not.
+    const before = known ?? unmarked;
+    if (limit !== undefined || before === undefined) return planner.plan(domain, descriptor);
+    let knownPlan = this.#knownPlans[before.slot];
+    if (knownPlan === undefined || knownPlan.known !== before || knownPlan.domain !== domain) {
+      const plan = planner.plan(domain, { entries: before.entries, limit: undefined });
+      knownPlan = { known: before, domain, plan, reserved: undefined };
+      this.#knownPlans[before.slot] = knownPlan;
+    }
+    return known === undefined ? planner.planMarked(domain, descriptor, knownPlan) : knownPlan.plan;
+  }
+
+  /** Plans a request of which parts were omitted. A descriptor with more entries than any rule has levels matches no rule. */
+  #plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
+    const { domain, descriptors, leftOut } = request;
+    if (leftOut!.descriptors > 0) throw tooManyDescriptors(request, leftOut!);
+    return descriptors.map((descriptor, index) => {
+      const crowded = leftOut!.crowded.get(index);
+      if (crowded === undefined) return this.#planOf(planner, domain, descriptor);
+      const plan = descriptor.limit === undefined ? planner.planCrowded(domain, crowded.unmarked) : undefined;
+      if (plan === undefined) throw tooManyEntries(request, leftOut!, index);
+      return plan;
+    });
   }
 
   /** Counts a descriptor whose domain has no rules. */
@@ -96,24 +132,12 @@ export class PlansInForce {
     const overrides = this.#overrides && { index: this.#overrides, nowMs };
     const planner = new Planner(matcher, stats, counting, overrides);
     this.#planner = planner;
+    this.#knownPlans = new Array(knownEntriesSlots).fill(undefined);
     this.epoch += 1;
     localCache?.clear();
     onPlansEnded?.();
     return planner;
   }
-}
-
-/** Plans a request of which parts were omitted. A descriptor with more entries than any rule has levels matches no rule. */
-function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
-  const { domain, descriptors, leftOut } = request;
-  if (leftOut!.descriptors > 0) throw tooManyDescriptors(request, leftOut!);
-  return descriptors.map((descriptor, index) => {
-    const crowded = leftOut!.crowded.get(index);
-    if (crowded === undefined) return planner.plan(domain, descriptor);
-    const plan = descriptor.limit === undefined ? planner.planCrowded(domain, crowded.unmarked) : undefined;
-    if (plan === undefined) throw tooManyEntries(request, leftOut!, index);
-    return plan;
-  });
 }
 
 /** Returns the error for a number that no store can add. */

@@ -40,7 +40,8 @@ export class Prepare {
   prepare(request: RateLimitRequest, asker: Caller): Decision {
     const nowMs = this.#options.clock.nowMs();
     const plans = this.#plans.plan(request, nowMs);
-    let hits: (CountedHit | undefined)[] | undefined;
+    // An array that is created with its length reserves no space for further elements.
+    const hits = new Array<CountedHit | undefined>(plans.length);
     let ops: CountedHit[] | undefined;
     let marked: MarkerIndexes | undefined;
     for (let index = 0; index < plans.length; index++) {
@@ -49,7 +50,6 @@ export class Prepare {
         if (plan.kind === 'domain-not-found') this.#plans.noteNoDomain(request.domain);
         else if (plan.kind === 'unlimited' && plan.metrics !== undefined)
           this.#hits.countUnlimited(plan.metrics, request, index);
-        hits = added(hits, undefined);
         continue;
       }
       const descriptor = request.descriptors[index]!;
@@ -57,22 +57,24 @@ export class Prepare {
       if (marker !== undefined && !descriptor.isNegativeHits) {
         marked ??= { committing: [], reserving: [] };
         (marker.commits ? marked.committing : marked.reserving).push(index);
-        hits = added(hits, undefined);
         continue;
       }
       const addend = addendOf(descriptor, request);
       const verb = descriptor.isNegativeHits ? 'refund' : 'add';
       const hit = this.#hits.hit(limits[0]!, addend, verb, nowMs);
-      hits = added(hits, hit);
+      hits[index] = hit;
       if (limits.length > 1) {
         ops ??= [];
         this.#hits.addGroup(hit, limits, nowMs, ops);
-      } else if (!hit.remembered) ops = added(ops, hit);
+      } else if (!hit.remembered) {
+        if (ops === undefined) ops = [hit];
+        else ops.push(hit);
+      }
     }
     const { counting, isQuota } = this.#options;
     if (counting.stopCacheKeyIncrementWhenOverLimit && plans.length > 1)
-      planStopWhenOver(plans, hits!, isQuota);
-    return { request, epoch: this.#plans.epoch, plans, hits: hits!, ops: ops ?? noOps, marked, asker };
+      planStopWhenOver(plans, hits, isQuota);
+    return { request, epoch: this.#plans.epoch, plans, hits, ops: ops ?? noOps, marked, asker };
   }
 }
 
@@ -136,18 +138,15 @@ export class HitMaker {
     this.#windows = new CurrentWindows(options.counting);
   }
 
-  /** Returns the hits of one limit. The store is asked unless they are `remembered`. */
+  /**
+   * Returns the hits of one limit, and counts them in its statistics unless they are the amount of a reservation. The store is asked
+   * unless they are `remembered`.
+   */
   hit(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
-    const { stats } = this.#options;
+    const { localCache, random, counting, clock, events, stats } = this.#options;
     // Refunded hits count only in a statistic of their own.
-    const stat = verb === 'refund' ? RuleStat.totalNegativeHits : RuleStat.totalHits;
-    stats.add(stats.slotOf(plan.metric) + stat, hits);
-    return this.make(plan, hits, verb, nowMs);
-  }
-
-  /** Does the same, without counting in statistics. */
-  make(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
-    const { localCache, random, counting, clock, events } = this.#options;
+    if (verb === 'add') stats.add(stats.slotOf(plan.metric) + RuleStat.totalHits, hits);
+    else if (verb === 'refund') stats.add(stats.slotOf(plan.metric) + RuleStat.totalNegativeHits, hits);
     const nowSeconds = Math.floor(nowMs / 1000);
     let window = plan.window;
     if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
@@ -236,14 +235,4 @@ function secondsOfBlock({ endsMs }: Override, nowMs: number): number | undefined
 /** Returns the descriptor's own addend, even if it is 0. Without one, returns the addend of the request, which counts as at least 1. */
 export function addendOf(descriptor: Descriptor, request: RateLimitRequest): number {
   return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
-}
-
-/**
- * Adds the element, and creates the list with the first one. An array that is created with an element reserves no space for further
- * elements, which few requests need.
- */
-export function added<Element>(list: Element[] | undefined, element: Element): Element[] {
-  if (list === undefined) return [element];
-  list.push(element);
-  return list;
 }

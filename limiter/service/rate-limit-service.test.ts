@@ -812,7 +812,7 @@ describe('RateLimitService', () => {
       const [plan] = plans.plan(request('k'), start);
       const [limit] = plan?.kind === 'limited' ? plan.limits : [];
       const keys = [0, -30, -31, -91, 29, 30].map(
-        (seconds) => hits.make(limit!, 1, 'add', start + seconds * 1_000).key,
+        (seconds) => hits.hit(limit!, 1, 'add', start + seconds * 1_000).key,
       );
       const minutes = [0, 0, -1, -2, 0, 1];
       expect(keys).toEqual(minutes.map((n) => `d_k_v_${minuteSuffix + n * 60}`));

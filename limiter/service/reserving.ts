@@ -287,9 +287,9 @@ export class Reserving {
 
   #hitsOf(limits: readonly LimitPlan[], amount: number, verb: Verb, nowMs: number): CountedHit[] {
     // Most rules have one limit.
-    const hits = [this.#hits.make(limits[0]!, amount, verb, nowMs)];
+    const hits = [this.#hits.hit(limits[0]!, amount, verb, nowMs)];
     if (limits.length === 1) return hits;
-    for (const limit of limits.slice(1)) hits.push(this.#hits.make(limit, amount, verb, nowMs));
+    for (const limit of limits.slice(1)) hits.push(this.#hits.hit(limit, amount, verb, nowMs));
     for (const hit of hits) hit.groupSize = limits.length;
     hits[0]!.group = hits;
     hits[0]!.remembered = hits.some(({ full }) => full);

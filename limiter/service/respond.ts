@@ -9,7 +9,7 @@ import { reservedAmount } from './commit.ts';
 import type { CountedHit, Decision, ServiceEvents } from './decision.ts';
 import type { HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
-import { added, addendOf } from './prepare.ts';
+import { addendOf } from './prepare.ts';
 
 export interface RespondOptions {
   readonly hitStatuses: HitStatuses;
@@ -30,15 +30,16 @@ export class Respond {
   statuses(decision: Decision, reports: boolean): DescriptorStatus[] {
     const { plans, hits } = decision;
     const { hitStatuses, warnings } = this.#options;
-    let statuses: DescriptorStatus[] | undefined;
+    // An array that is created with its length reserves no space for further elements.
+    const statuses = new Array<DescriptorStatus>(plans.length);
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
       const status = hit !== undefined ? hitStatuses.statusOf(hit, decision, index, reports) : other;
       if (hit?.counter.warns === true) warnings?.report(hit, status);
-      statuses = added(statuses, status);
+      statuses[index] = status;
     }
-    return statuses!;
+    return statuses;
   }
 
   /** Creates the answer, and counts the request's hits by its code. `own` replaces the response options of the service. */

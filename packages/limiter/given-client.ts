@@ -17,7 +17,7 @@ const lookMs = 20;
 class GivenConnection implements ServerConnection {
   readonly counts = { active: 1, total: 1, localClose: 0 };
   readonly errors: RedisErrors;
-  readonly #link = { send: (call: WritableCall) => this.#send(call) };
+  readonly #link = { send: (name: string, call: WritableCall) => this.#send(name, call) };
   readonly #client: IoredisClient | NodeRedisClient;
   readonly #timeoutMs: number;
 
@@ -67,9 +67,9 @@ class GivenConnection implements ServerConnection {
 
   close(): void {}
 
-  #send(call: WritableCall): void {
-    const words: string[] = [];
-    call.pushCommand(words);
+  #send(name: string, call: WritableCall): void {
+    const words = [name];
+    call.pushArguments(words);
     this.#ask(
       words,
       (reply) => call.receiver!.answered(call, reply),

@@ -58,7 +58,10 @@ it('allocates 864 bytes to decide a request of one known descriptor in memory', 
 
 it('allocates 1,064 bytes for a call of Redis with one hit, and for its reply', () => {
   const ops = [newOperation(plainCounter('k', { perSecond: false }), 'k', 'add', 1, 60)];
-  const newPart = () => new CountPart();
+  const terms = {
+    names: { prefix: '', isCluster: false },
+    reservations: { maxReservations: 1, recordMs: 1 },
+  };
   const writer = new CommandWriter();
   let reply: Reply;
   const reader = new RespReader((read) => {
@@ -69,8 +72,8 @@ it('allocates 1,064 bytes for a call of Redis with one hit, and for its reply', 
   const answers = { flush: () => {} };
   const done = () => flushTurn.schedule(answers);
   const bytes = bytesOf(() => {
-    const batch = new Batch(newPart);
-    batch.add(ops, 0, 1, 'count', { callsLeft: 0, caller: undefined, done });
+    const batch = new Batch(terms);
+    batch.add(ops, 0, 1, CountPart, { callsLeft: 0, caller: undefined, done });
     batch.leaveOutAbandoned();
     batch.pushArguments(writer);
     last = writer.take();

@@ -11,18 +11,22 @@ import {
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { callAbandoned } from '../operation.ts';
-import { CountPart, type PartKind, StopPart } from './count-parts.ts';
+import { CountPart, type PartKind, type PartTerms, StopPart } from './count-parts.ts';
 import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { RedisErrors } from './wire/redis-error.ts';
 import { ReplyError } from './wire/resp.ts';
 
-const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
+const terms: PartTerms = {
+  names: { prefix: '', isCluster: false },
+  reservations: { maxReservations: 9, recordMs: 1 },
+};
+const newBatch = () => new Batch(terms);
 
 function batchOf(requests: readonly PendingSubmit[]): Batch {
   const batch = newBatch();
-  for (const request of requests) batch.add([counterOp({ key: 'k' })], 0, 1, 'count', request);
+  for (const request of requests) batch.add([counterOp({ key: 'k' })], 0, 1, CountPart, request);
   return batch;
 }
 
@@ -64,7 +68,7 @@ const group = (...keys: string[]) =>
 
 describe('CountPart', () => {
   it('takes no group that makes it too large, nor a key that is a plain one there, and stays plain then', () => {
-    const part = new CountPart();
+    const part = new CountPart(terms);
     for (let i = 0; i < 7; i += 1) part.add([counterOp({ key: `k${i}` })], 0, 1, 9);
     expect([part.add(group('a', 'b'), 0, 2, 1), part.add(group('k6'), 0, 1, 9)]).toEqual([false, false]);
     part.pushKeys([]);
@@ -73,14 +77,14 @@ describe('CountPart', () => {
 
   it('still has what other callers asked for after one of them gave up', () => {
     const gone = { abandoned: true };
-    const part = new CountPart();
+    const part = new CountPart(terms);
     part.add([counterOp({ key: 'a', caller: gone })], 0, 1, 9);
     part.add([counterOp({ key: 'b', caller: { abandoned: false } })], 0, 1, 9);
     expect([part.leaveOut(new Set([gone])), part.keys, part.key]).toEqual([true, 1, 'b']);
   });
 
   it('makes one step of neighbors that do the same to the same counters', () => {
-    const part = new CountPart();
+    const part = new CountPart(terms);
     for (const keys of [['a', 'b'], ['a', 'b'], ['c'], ['a', 'b'], ['b'], ['a', 'b']])
       part.add(group(...keys), 0, keys.length, 99);
     expect(part.add([counterOp({ key: 'b' })], 0, 1, 99)).toBe(false);
@@ -98,7 +102,7 @@ describe('CountPart, answered', () => {
   const timeMicros = 1_800_000_000_000_000;
   /** Sends the groups, and returns whether the part takes the reply for an answer. */
   const answered = (reply: unknown, ...groups: ReturnType<typeof group>[]) => {
-    const part = new CountPart();
+    const part = new CountPart(terms);
     for (const ops of groups) part.add(ops, 0, ops.length, 99);
     part.pushKeys([]);
     part.pushArguments([]);
@@ -135,10 +139,10 @@ describe('CountPart, answered', () => {
 
 describe('ReservationPart', () => {
   it('leaves out what callers gave up, but no commit, whose amount was used', () => {
-    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, { prefix: '', isCluster: false });
+    const part = new ReservationPart(terms);
     const caller = { abandoned: true };
-    const terms = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
-    const calls = [reserveCall(terms), settleCall(terms)].map(operationsOf);
+    const given = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
+    const calls = [reserveCall(given), settleCall(given)].map(operationsOf);
     for (const call of calls) part.add(call);
     expect(part.leaveOut(new Set([caller]))).toBe(true);
     expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
@@ -146,7 +150,7 @@ describe('ReservationPart', () => {
 
   /** Returns the argument with the shapes of these calls. */
   const shapesOf = (...calls: TestCall[]): string => {
-    const part = new ReservationPart({ maxReservations: 9, recordMs: 1 }, { prefix: '', isCluster: false });
+    const part = new ReservationPart(terms);
     for (const call of calls) part.add(operationsOf(call));
     const args: string[] = [];
     part.pushKeys([]);
@@ -169,13 +173,13 @@ describe('ReservationPart', () => {
     ['another TTL', {}, { ttlMs: 5 }, 'r m 1 1 1 1 0 - 0 5 r'],
     ['a charge on expiry', {}, { onExpiry: 'charge' }, 'r m 1 1 1 1 0 - 0 3600000 c'],
     ['another bound', {}, { bound: new FixedWindow(11) }, 'r m 1 1 1 2 0 - 0 3600000 r'],
-  ])('gives a call with %s a shape of its own, whatever came before', (_, terms, of, shape) => {
+  ])('gives a call with %s a shape of its own, whatever came before', (_, given, of, shape) => {
     const alike = reserveCall({ id: 'r', counters: [reservedCounter(counter)], ...common });
     const other = reserveCall({
       id: 's',
       counters: [reservedCounter({ ...counter, ...of })],
       ...common,
-      ...terms,
+      ...given,
     });
     const first = 'r m 1 1 1 1 0 - 0 3600000 r';
     expect(shapesOf(alike, alike, other, alike)).toBe(`${first};${shape}`);
@@ -187,10 +191,10 @@ describe('ReservationPart', () => {
   it.each<[string, Partial<TestCall>, string]>([
     ['a charge for an unknown id', { unknown: 'charge' }, 's -c 1 1 0 1 0 - 0 3600000 r'],
     ['no trace', { undoes: true }, 's -u 1 1 0 1 0 - 0 3600000 r'],
-  ])('gives a commit with %s a shape of its own', (_, terms, shape) => {
+  ])('gives a commit with %s a shape of its own', (_, its, shape) => {
     const commit = (given: Partial<TestCall>) =>
       settleCall({ id: 'r', counters: [reservedCounter(counter)], ...given });
-    const calls = [commit({}), commit(terms), commit({})];
+    const calls = [commit({}), commit(its), commit({})];
     expect(shapesOf(...calls)).toBe(`s - 1 1 0 1 0 - 0 3600000 r;${shape}`);
   });
 });
@@ -208,20 +212,20 @@ describe('Batch', () => {
   it('has a part for each kind, whatever comes in between', () => {
     const batch = newBatch();
     const plain = (key: string) => counterOp({ key });
-    add(batch, 'count', plain('a'));
+    add(batch, CountPart, plain('a'));
     expect([sectionsOf(batch), batch.isMixed]).toEqual(['one', false]);
-    add(batch, 'stop', plain('b'), plain('c'));
-    add(batch, 'count', ...group('d'));
-    add(batch, 'stop', plain('e'));
+    add(batch, StopPart, plain('b'), plain('c'));
+    add(batch, CountPart, ...group('d'));
+    add(batch, StopPart, plain('e'));
     expect([sectionsOf(batch), batch.isMixed]).toEqual(['bounded 2 9 stop 3 14 ', true]);
   });
 
   it('lets nothing pass what came before on the same counter', () => {
     const batch = newBatch();
-    add(batch, 'count', counterOp({ key: 'a' }));
-    add(batch, 'stop', counterOp({ key: 'a' }));
-    add(batch, 'count', counterOp({ key: 'a' }));
-    add(batch, 'count', counterOp({ key: 'b' }));
+    add(batch, CountPart, counterOp({ key: 'a' }));
+    add(batch, StopPart, counterOp({ key: 'a' }));
+    add(batch, CountPart, counterOp({ key: 'a' }));
+    add(batch, CountPart, counterOp({ key: 'b' }));
     expect(sectionsOf(batch)).toBe('count 1 4 stop 1 5 count 2 7 ');
   });
 
@@ -232,12 +236,14 @@ describe('Batch', () => {
     const gone = (...keys: string[]) => ops(...keys).map((op) => Object.assign(op, { caller: given }));
     const left = [gone('a', 'b'), gone('c'), gone('d'), [counterOp({ key: 'e', caller: given })]];
     const kept = [ops('f'), ops('a', 'b'), ops('a', 'b'), ops('c')];
-    for (const one of [kept[0]!, left[0]!, ...kept.slice(1), ...left.slice(1)]) add(batch, 'count', ...one);
+    for (const one of [kept[0]!, left[0]!, ...kept.slice(1), ...left.slice(1)]) add(batch, CountPart, ...one);
     expect(sectionsOf(batch)).toBe('one');
     expect(left.flat().map(({ error }) => error)).toEqual(left.flat().map(() => callAbandoned));
     const args: string[] = [];
     batch.pushArguments(args);
-    expect(args.join(' ')).toBe('4 f a b c 0 0 fixed 9 1 1 1 60 1 2 1 2 60 1 60 1 1 1 1 60 1   0 bounded');
+    expect(args.slice(1).join(' ')).toBe(
+      '4 f a b c 0 0 fixed 9 1 1 1 60 1 2 1 2 60 1 60 1 1 1 1 60 1   0 bounded',
+    );
     for (const op of kept.flat()) op.caller = given;
     expect(batch.leaveOutAbandoned()).toBe(false);
   });
@@ -252,7 +258,7 @@ describe('Batch', () => {
     };
     const batch = newBatch();
     const ops = group('a', 'b').map((op) => Object.assign(op, { caller }));
-    add(batch, 'count', ...ops);
+    add(batch, CountPart, ...ops);
     expect(batch.leaveOutAbandoned()).toBe(true);
     expect([asked, ...ops.map(({ error }) => error)]).toEqual([1, undefined, undefined]);
   });
@@ -260,8 +266,8 @@ describe('Batch', () => {
   it('takes no reply with another number of answers than it has parts', () => {
     const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
     const batch = newBatch();
-    add(batch, 'count', counterOp({ key: 'a' }));
-    add(batch, 'stop', counterOp({ key: 'a' }));
+    add(batch, CountPart, counterOp({ key: 'a' }));
+    add(batch, StopPart, counterOp({ key: 'a' }));
     batch.pushArguments([]);
     for (const reply of [[[1]], [[1], [2], [3]], 1]) expect(batch.answer(reply, errors)).toBe(false);
     expect(batch.answer([[1], [2]], errors)).toBe(true);
@@ -269,12 +275,12 @@ describe('Batch', () => {
 
   it('names no more keys than one call may have', () => {
     const batch = newBatch();
-    for (let i = 0; i < maxKeysPerCall - 1; i += 1) add(batch, 'count', counterOp({ key: `k${i}` }));
+    for (let i = 0; i < maxKeysPerCall - 1; i += 1) add(batch, CountPart, counterOp({ key: `k${i}` }));
     expect([
-      add(batch, 'stop', counterOp({ key: 'a' }), counterOp({ key: 'b' })),
-      add(batch, 'stop', counterOp({ key: 'a' })),
-      add(batch, 'count', counterOp({ key: 'b' })),
-      add(batch, 'count', counterOp({ key: 'k1' })),
+      add(batch, StopPart, counterOp({ key: 'a' }), counterOp({ key: 'b' })),
+      add(batch, StopPart, counterOp({ key: 'a' })),
+      add(batch, CountPart, counterOp({ key: 'b' })),
+      add(batch, CountPart, counterOp({ key: 'k1' })),
     ]).toEqual([false, true, false, true]);
   });
 });

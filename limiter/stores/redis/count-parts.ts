@@ -2,6 +2,7 @@ import { leaseArgument } from '../../allocate/ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
+import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import {
   answerSteps,
@@ -18,13 +19,12 @@ import {
 import { answerLeased } from './lua/bounded-scripts.ts';
 import type { Section } from './lua/program.ts';
 import { type KeysOverLimit, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
-import { reservationKeysOf } from './reservation-keys.ts';
+import { type ReservationNames, reservationKeysOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, ReplyError, replyNumber } from './wire/resp.ts';
 
 /** The part of a call that uses one section of the program. */
 export interface CallPart {
-  readonly kind: PartKind;
   readonly section: Section;
   /** The number of keys that it names. */
   readonly keys: number;
@@ -66,14 +66,19 @@ export interface PlainCommands {
   countWhole(requests: readonly (readonly Operation[])[]): Promise<void>;
 }
 
-/** `count`: groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
-export type PartKind = 'count' | 'stop' | 'hold';
+/** The properties of a store that its parts depend on. */
+export interface PartTerms {
+  readonly names: ReservationNames;
+  readonly reservations: ReservationBounds;
+}
+
+/** The class of a part: `CountPart`, `StopPart`, or `ReservationPart` for whole calls about reservations. */
+export type PartKind = new (terms: PartTerms) => CallPart;
 
 const noRuns: readonly FoldedRun[] = [];
 
-/** Operations of many requests, folded by key. */
+/** Groups of many requests, folded by key. */
 export class CountPart implements CallPart {
-  readonly kind = 'count';
   /** The section, which is known once the keys are passed on. */
   section: Section = 'count';
   /** The runs, in the order of their arrival. */
@@ -88,10 +93,10 @@ export class CountPart implements CallPart {
   #leased = 0;
   /** Steps on other keys than the runs. A plain window may also belong to one of several limits. */
   #steps: Steps | undefined;
-  readonly #isCluster: boolean;
+  readonly #terms: PartTerms;
 
-  constructor(isCluster = false) {
-    this.#isCluster = isCluster;
+  constructor(terms: PartTerms) {
+    this.#terms = terms;
   }
 
   /** The number of keys, including those of ledgers. */
@@ -200,7 +205,7 @@ export class CountPart implements CallPart {
       args.push(bounds.toArgument());
       args.push(groups);
       args.push(leaseArgument(sent.slice(plain)));
-      args.push(this.#isCluster ? '1' : '0');
+      args.push(this.#terms.names.isCluster ? '1' : '0');
     }
     for (let i = 0; i < plain; i += 1) {
       const run = sent[i]!;
@@ -270,8 +275,8 @@ export class CountPart implements CallPart {
 
   spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart {
     const placed = new Map<unknown, CountPart>();
-    const rest = new CountPart(this.#isCluster);
-    const newPart = () => new CountPart(this.#isCluster);
+    const rest = new CountPart(this.#terms);
+    const newPart = () => new CountPart(this.#terms);
     const partOf = (key: string): CountPart => {
       const place = placeOf(key);
       return places.has(place) ? placed.getOrInsertComputed(place, newPart) : rest;
@@ -319,7 +324,6 @@ function orderOf(run: FoldedRun): number {
 
 /** Whole requests, or whole calls about reservations. Nothing is folded, because one operation depends on the others. */
 export abstract class WholePart implements CallPart {
-  abstract readonly kind: PartKind;
   abstract readonly section: Section;
   readonly hasLeases = false;
   keys = 0;
@@ -379,7 +383,6 @@ export abstract class WholePart implements CallPart {
 
 /** Whole requests with stop-when-over. What a request may count depends on the requests before it. */
 export class StopPart extends WholePart {
-  readonly kind = 'stop';
   readonly section = 'stop';
   #hasBounds = false;
 

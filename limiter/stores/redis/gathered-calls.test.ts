@@ -112,10 +112,13 @@ function gathering(windowMs?: number, isFull = () => false) {
   const send = (batch: Batch): void => {
     const args: string[] = [];
     batch.pushArguments(args);
-    sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
+    sent.push({ atMs: timers.nowMs, keys: args.slice(2, 2 + Number(args[1])) });
   };
   const subject = new TurnGathering({
-    newPart: () => new CountPart(),
+    terms: {
+      names: { prefix: '', isCluster: false },
+      reservations: { maxReservations: 1, recordMs: 1 },
+    },
     windowMs,
     timers,
     monotonicMs: () => timers.nowMs,
@@ -132,7 +135,7 @@ function gathering(windowMs?: number, isFull = () => false) {
   const add = (...keys: string[]) =>
     subject.add(
       keys.map((key) => counterOp({ key })),
-      'count',
+      CountPart,
       { callsLeft: 0, caller: undefined, done: () => {} },
     );
   /** Adds the requests of one read of a socket. */

@@ -7,7 +7,13 @@ import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import type { Caller, Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
-import type { CallPart, PartKind, PlainCommands } from './count-parts.ts';
+import {
+  type CallPart,
+  CountPart,
+  type PartKind,
+  type PartTerms,
+  type PlainCommands,
+} from './count-parts.ts';
 import { program, severalSections } from './lua/program.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import type { CallReceiver, SentCall, WritableCall } from './wire/redis-link.ts';
@@ -35,11 +41,11 @@ export class Batch implements WritableCall {
    * further items.
    */
   requests: PendingSubmit[] = [];
-  readonly #newPart: (kind: PartKind) => CallPart;
+  readonly #terms: PartTerms;
   #parts: CallPart[];
 
-  constructor(newPart: (kind: PartKind) => CallPart, parts: CallPart[] = []) {
-    this.#newPart = newPart;
+  constructor(terms: PartTerms, parts: CallPart[] = []) {
+    this.#terms = terms;
     this.#parts = parts;
   }
 
@@ -57,7 +63,7 @@ export class Batch implements WritableCall {
     const isFirst = this.#parts.length === 0;
     const known = isFirst ? undefined : this.#partOf(kind, ops, first, end);
     if (known?.add(ops, first, end, this.#room()) !== true) {
-      const part = this.#newPart(kind);
+      const part = new kind(this.#terms);
       // One call accepts any reservation, regardless of its number of counters.
       const room = isFirst ? Number.POSITIVE_INFINITY : this.#room();
       if (!part.add(ops, first, end, room)) return false;
@@ -92,7 +98,7 @@ export class Batch implements WritableCall {
 
   /** Returns a batch with only this part. */
   with(part: CallPart): Batch {
-    return new Batch(this.#newPart, [part]);
+    return new Batch(this.#terms, [part]);
   }
 
   /** Returns a batch for each place that needs a script, with everything for that place, and the parts in no such place. */
@@ -105,7 +111,7 @@ export class Batch implements WritableCall {
       const own = part.spread(placeOf, scripted);
       if (own.rest !== undefined) rest.push(own.rest);
       for (const [place, one] of own.placed)
-        places.getOrInsertComputed(place, () => new Batch(this.#newPart)).#parts.push(one);
+        places.getOrInsertComputed(place, () => new Batch(this.#terms)).#parts.push(one);
     }
     return { placed: [...places.values()], rest };
   }
@@ -132,17 +138,11 @@ export class Batch implements WritableCall {
     return left > 0;
   }
 
-  /** Passes on the call of the program by its name. */
-  pushCommand(command: Arguments): void {
-    command.push('evalsha');
-    command.push(program.sha1);
-    this.pushArguments(command);
-  }
-
-  /** Passes on the arguments after the program itself: the number of keys, the keys, the rest. */
-  pushArguments(args: Arguments): void {
+  /** Passes on the program, by default as EVALSHA names it, the number of keys, the keys, and the rest. */
+  pushArguments(args: Arguments, code = program.sha1): void {
     let keys = 0;
     for (const part of this.#parts) keys += part.keys;
+    args.push(code);
     args.push(String(keys));
     for (const part of this.#parts) part.pushKeys(args);
     if (this.#parts.length === 1) {
@@ -190,7 +190,7 @@ export class Batch implements WritableCall {
   #partOf(kind: PartKind, ops: readonly Operation[], first: number, end: number): CallPart | undefined {
     for (let at = this.#parts.length - 1; at >= 0; at -= 1) {
       const part = this.#parts[at]!;
-      if (part.kind === kind) return part;
+      if (part.constructor === kind) return part;
       for (let i = first; i < end; i += 1) if (part.has(ops[i]!.key)) return undefined;
     }
     return undefined;
@@ -331,7 +331,7 @@ export class CallSlots<Call> {
 export interface TurnGatheringOptions {
   /** Takes the batches of one turn, in order. `take` returns false if a batch must wait. */
   calls: Pick<CallSlots<Batch>, 'take' | 'isWaiting'>;
-  newPart: (kind: PartKind) => CallPart;
+  terms: PartTerms;
   /**
    * The shortest time between two batches, in whole milliseconds. Ops that arrive shortly after a batch are gathered until the time
    * is over. A single op does not wait. Defaults to 0: everything is sent at the end of its turn.
@@ -375,14 +375,14 @@ export class TurnGathering {
     this.#options = options;
   }
 
-  /** Adds ops. `kind`: groups of `count` may be in several calls; the ops of other kinds are in one. */
+  /** Adds ops. Those of a `CountPart` may be in several calls, in whole groups; the ops of other kinds are in one. */
   add(ops: readonly Operation[], kind: PartKind, request: PendingSubmit): void {
     this.#requests += 1;
     let batch = this.#open;
     if (batch === undefined && this.#waiting !== undefined) batch = this.#joined();
     batch ??= this.#begin();
     for (let first = 0; first < ops.length; ) {
-      const end = kind === 'count' ? first + ops[first]!.groupSize : ops.length;
+      const end = kind === CountPart ? first + ops[first]!.groupSize : ops.length;
       if (!batch.add(ops, first, end, kind, request)) {
         batch = this.#begin();
         batch.add(ops, first, end, kind, request);
@@ -399,7 +399,7 @@ export class TurnGathering {
   }
 
   #begin(): Batch {
-    const batch = new Batch(this.#options.newPart);
+    const batch = new Batch(this.#options.terms);
     if (this.#open !== undefined) this.#full.push(this.#open);
     this.#open = batch;
     if (this.#scheduled) return batch;

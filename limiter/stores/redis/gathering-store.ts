@@ -17,7 +17,7 @@ import {
 } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
-import { type CallPart, CountPart, type PartKind, StopPart } from './count-parts.ts';
+import { CountPart, type PartTerms, StopPart } from './count-parts.ts';
 import {
   Batch,
   type CallBounds,
@@ -31,7 +31,7 @@ import {
 } from './gathered-calls.ts';
 import { program } from './lua/program.ts';
 import { PlainCounting } from './plain-counting.ts';
-import { noteKeyOf, type ReservationNames, tallyKeyOf } from './reservation-keys.ts';
+import { noteKeyOf, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
@@ -96,9 +96,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   protected readonly places: CallSlots<Batch>;
   readonly #onScriptsRejected: ((reason: string) => void) | undefined;
   #onLeasesRejected: ((reason: string) => void) | undefined;
-  readonly #reservationBounds: ReservationBounds;
-  readonly #isCluster: boolean;
-  protected readonly names: ReservationNames;
+  readonly #terms: PartTerms;
   protected withoutScripts: boolean;
   #closed = false;
 
@@ -110,9 +108,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     this.#timeoutMs = timeoutMs;
     this.withoutScripts = scripts === 'never';
     const { reservations = defaultReservations, keyPrefix = '' } = options;
-    this.#reservationBounds = reservations;
-    this.#isCluster = isCluster;
-    this.names = { prefix: keyPrefix, isCluster };
+    this.#terms = { names: { prefix: keyPrefix, isCluster }, reservations };
     this.#onScriptsRejected = options.onScriptsRejected;
     this.#onLeasesRejected = options.onLeasesRejected;
     this.places = new CallSlots<Batch>({
@@ -122,7 +118,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       carrier: this,
     });
     this.#gathering = new TurnGathering({
-      newPart: this.newPart,
+      terms: this.#terms,
       calls: this.places,
       windowMs,
       timers: timers ?? systemTimers,
@@ -152,11 +148,6 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
     batch.fail(this.#errors.noPlace(waitedMs));
     finishBatch(batch);
   }
-
-  protected readonly newPart = (kind: PartKind): CallPart => {
-    if (kind === 'count') return new CountPart(this.#isCluster);
-    return kind === 'stop' ? new StopPart() : new ReservationPart(this.#reservationBounds, this.names);
-  };
 
   protected get closed(): boolean {
     return this.#closed;
@@ -193,11 +184,11 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
     } else if (!options.stopWhenOver) {
-      this.#gathering.add(ops, 'count', { callsLeft: 0, caller: ops[0]!.caller, done });
+      this.#gathering.add(ops, CountPart, { callsLeft: 0, caller: ops[0]!.caller, done });
     } else if (ops.length > maxKeysPerCall) {
       readThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     } else {
-      this.#gathering.add(ops, 'stop', { callsLeft: 0, caller: ops[0]!.caller, done });
+      this.#gathering.add(ops, StopPart, { callsLeft: 0, caller: ops[0]!.caller, done });
     }
   }
 
@@ -230,17 +221,17 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
 
   /** Counts ops of a batch that has a place, separately from the other ops of the batch. */
   readonly #submitApart: SubmitAll = (ops, done) => {
-    const batch = new Batch(this.newPart);
+    const batch = new Batch(this.#terms);
     const request = { callsLeft: 0, caller: undefined, done };
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize)
-      batch.add(ops, first, first + ops[first]!.groupSize, 'count', request);
+      batch.add(ops, first, first + ops[first]!.groupSize, CountPart, request);
     void this.count(batch).then(done);
   };
 
   /** Counts a batch by one call of the program, which `by` sends by its name or its source. Never rejects. */
   protected async runProgram(batch: Batch, by: 'evalsha' | 'eval' = 'evalsha'): Promise<void> {
-    const args = [by === 'eval' ? program.source : program.sha1];
-    batch.pushArguments(args);
+    const args: string[] = [];
+    batch.pushArguments(args, by === 'eval' ? program.source : program.sha1);
     try {
       const reply = await this.commands.send(batch.key, by, args);
       if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply(by.toUpperCase(), reply);
@@ -274,17 +265,18 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       if (call.hasMore && ops[0]!.error === undefined) this.#reserve(ops, call, done);
       else done();
     };
-    this.#gathering.add(ops, 'hold', { callsLeft: 0, caller: ops[0]!.caller, done: goOn });
+    this.#gathering.add(ops, ReservationPart, { callsLeft: 0, caller: ops[0]!.caller, done: goOn });
   }
 
   async #recall(id: string): Promise<string | undefined> {
-    const key = noteKeyOf(id, this.names);
+    const key = noteKeyOf(id, this.#terms.names);
     return this.sendPlain(key, 'get', [key], (reply) => textReply('GET', reply));
   }
 
   async #note({ id, text, ttlMs }: Note): Promise<string | undefined> {
-    const key = noteKeyOf(id, this.names);
-    const ms = String(ttlMs + this.#reservationBounds.recordMs);
+    const { names, reservations } = this.#terms;
+    const key = noteKeyOf(id, names);
+    const ms = String(ttlMs + reservations.recordMs);
     const isKept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms], hasSet);
     return isKept ? undefined : this.#recall(id);
   }
@@ -295,7 +287,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   }
 
   #share(name: string, changes: TallyChanges, nowMs: number): Promise<TallyChanges> {
-    return shareTally(this.commands, tallyKeyOf(name, this.names), changes, nowMs);
+    return shareTally(this.commands, tallyKeyOf(name, this.#terms.names), changes, nowMs);
   }
 
   /** Sends a plain command. `read` throws if the reply does not have the form of the command. */

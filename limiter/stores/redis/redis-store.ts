@@ -77,7 +77,7 @@ export class RedisStore extends GatheringStore implements CallReceiver {
       return;
     }
     batch.receiver = this;
-    link.send(batch);
+    link.send('evalsha', batch);
   }
 
   protected override count(batch: Batch): Promise<void> {

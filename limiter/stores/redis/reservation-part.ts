@@ -2,26 +2,22 @@
 import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { holdWaitMicros, used } from '../admission.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
-import type { ReservationBounds } from '../store.ts';
 import { boundNumber, NumberedTexts, needsScripts } from './bounded-steps.ts';
-import { type SpreadPart, WholePart } from './count-parts.ts';
-import { noteKeyOf, type ReservationNames, reservationPlaceOf } from './reservation-keys.ts';
+import { type PartTerms, type SpreadPart, WholePart } from './count-parts.ts';
+import { noteKeyOf, reservationPlaceOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
 import { ScriptText } from './wire/script-text.ts';
 
 /** Calls whose counters are in one place. */
 export class ReservationPart extends WholePart {
-  readonly kind = 'hold';
   readonly section = 'reservations';
-  readonly #bounds: ReservationBounds;
-  readonly #names: ReservationNames;
+  readonly #terms: PartTerms;
   #arguments: string[] = [];
 
-  constructor(bounds: ReservationBounds, names: ReservationNames) {
+  constructor(terms: PartTerms) {
     super();
-    this.#bounds = bounds;
-    this.#names = names;
+    this.#terms = terms;
   }
 
   protected override keysOf(call: readonly Operation[]): number {
@@ -29,9 +25,10 @@ export class ReservationPart extends WholePart {
   }
 
   override pushKeys(args: Arguments): void {
+    const { names, reservations } = this.#terms;
     const bounds = new NumberedTexts();
     const shapes = new NumberedTexts();
-    let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
+    let text = `${reservations.maxReservations} ${reservations.recordMs} ${names.isCluster ? 0 : 1}`;
     let lives = '';
     for (const call of this.requests) {
       text += ` ${shapes.numberOf(shapeOf(call, bounds))}`;
@@ -43,7 +40,7 @@ export class ReservationPart extends WholePart {
         text += ` ${op.hold!.amount ?? (op.verb === 'reserve' ? 0 : '-')}`;
         lives += ` ${op.ttlSeconds}`;
       }
-      if (noteOf(call) !== undefined) args.push(noteKeyOf(termsOf(call).id, this.#names));
+      if (noteOf(call) !== undefined) args.push(noteKeyOf(termsOf(call).id, names));
     }
     this.#arguments = [bounds.toArgument(), shapes.toArgument(), text, lives];
   }
@@ -90,7 +87,7 @@ export class ReservationPart extends WholePart {
 
   override spread(placeOf: (key: string) => unknown): SpreadPart {
     const placed = new Map<unknown, ReservationPart>();
-    const newPart = () => new ReservationPart(this.#bounds, this.#names);
+    const newPart = () => new ReservationPart(this.#terms);
     for (const call of this.requests) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).add(call);
     return { placed, rest: undefined };
   }

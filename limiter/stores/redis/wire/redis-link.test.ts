@@ -67,8 +67,8 @@ describe('RedisLink', () => {
     await link.login(noLogin, () => {});
     const first = ask('first');
     await new Promise<void>((resolve) => {
-      link.send({
-        pushCommand: (command) => command.push('second'),
+      link.send('second', {
+        pushArguments: () => {},
         dueMs: 0,
         next: undefined,
         receiver: {
@@ -153,12 +153,10 @@ describe('RedisLink', () => {
 
   it('has answers written once the replies of a read are handed over', async () => {
     const flushTurn = new FlushTurn();
-    const { link, events } = await linked(() => '+1\r\n+2\r\n', { flushTurn });
+    const { link, events } = await linked((name) => (name === 'both' ? '+1\r\n+2\r\n' : ''), { flushTurn });
     await link.login(noLogin, () => {});
-    const call = (...words: string[]): WritableCall => ({
-      pushCommand: (command) => {
-        for (const word of words) command.push(word);
-      },
+    const call = (): WritableCall => ({
+      pushArguments: () => {},
       dueMs: 0,
       next: undefined,
       receiver: {
@@ -170,8 +168,8 @@ describe('RedisLink', () => {
         failed: () => {},
       },
     });
-    link.send(call('both'));
-    link.send(call());
+    link.send('both', call());
+    link.send('none', call());
     await eventually(() => expect(events).toContain('the next phase'));
     expect(events.slice(0, 5)).toEqual(['1', '2', 'written 1', 'written 2', 'the next phase']);
   });

@@ -16,10 +16,9 @@ export interface SentCall {
   receiver: CallReceiver | undefined;
 }
 
-/** A command that writes itself. */
+/** A command that writes its arguments itself. */
 export interface WritableCall extends SentCall {
-  /** Passes on the name and the arguments. */
-  pushCommand(command: Arguments): void;
+  pushArguments(args: Arguments): void;
 }
 
 /** Receives the outcome of a command, once. */
@@ -129,9 +128,10 @@ export class RedisLink {
   }
 
   /** Writes the command, and those of `ask` that wait, before this returns. */
-  send(call: WritableCall): void {
+  send(name: string, call: WritableCall): void {
     this.#write();
-    call.pushCommand(this.#writer);
+    this.#writer.push(name);
+    call.pushArguments(this.#writer);
     this.#await(call);
     this.#write();
   }

@@ -57,10 +57,38 @@ export class CommandWriter implements Arguments {
     // A character takes at most three bytes of UTF-8.
     const max = 3 * length + frameBytes;
     if (this.#at + max > this.#bytes.length) this.#grow(max);
-    if (length < 1_000 && this.#pushCommon(argument)) return;
-    this.#line(dollar, Buffer.byteLength(argument));
-    this.#at += this.#bytes.write(argument, this.#at);
-    this.#lineEnd();
+    if (length >= 1_000) {
+      this.#pushOther(argument);
+      return;
+    }
+    const bytes = this.#bytes;
+    let at = this.#at;
+    bytes[at++] = dollar;
+    if (length >= 10) {
+      if (length >= 100) bytes[at++] = zero + ((length / 100) | 0);
+      bytes[at++] = zero + (((length / 10) | 0) % 10);
+    }
+    bytes[at] = zero + (length % 10);
+    bytes[at + 1] = carriageReturn;
+    bytes[at + 2] = lineFeed;
+    at += 3;
+    let isAscii = true;
+    if (length >= 10) isAscii = utf8Write.call(bytes, argument, at, 3 * length) === length;
+    else {
+      // Most are a number of a few digits, for which the call above would cost more.
+      for (let i = 0; i < length; i += 1) {
+        const code = argument.charCodeAt(i);
+        if (code > 0x7f) isAscii = false;
+        bytes[at + i] = code;
+      }
+    }
+    if (!isAscii) {
+      this.#pushOther(argument);
+      return;
+    }
+    bytes[at + length] = carriageReturn;
+    bytes[at + length + 1] = lineFeed;
+    this.#at = at + length + 2;
   }
 
   /** Returns the written bytes, or undefined if there are none. Later commands overwrite them unless `keep` is called first. */
@@ -84,32 +112,11 @@ export class CommandWriter implements Arguments {
     this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
   }
 
-  /** Writes an argument whose length has at most three digits. Returns false if it is not ASCII. */
-  #pushCommon(argument: string): boolean {
-    const bytes = this.#bytes;
-    const { length } = argument;
-    let at = this.#at;
-    bytes[at++] = dollar;
-    if (length >= 10) {
-      if (length >= 100) bytes[at++] = zero + ((length / 100) | 0);
-      bytes[at++] = zero + (((length / 10) | 0) % 10);
-    }
-    bytes[at] = zero + (length % 10);
-    bytes[at + 1] = carriageReturn;
-    bytes[at + 2] = lineFeed;
-    at += 3;
-    if (length < 10) {
-      // Most are a number of a few digits, for which the call below would cost more.
-      for (let i = 0; i < length; i += 1) {
-        const code = argument.charCodeAt(i);
-        if (code > 0x7f) return false;
-        bytes[at + i] = code;
-      }
-    } else if (utf8Write.call(bytes, argument, at, 3 * length) !== length) return false;
-    bytes[at + length] = carriageReturn;
-    bytes[at + length + 1] = lineFeed;
-    this.#at = at + length + 2;
-    return true;
+  /** Writes an argument that is long or not ASCII. */
+  #pushOther(argument: string): void {
+    this.#line(dollar, Buffer.byteLength(argument));
+    this.#at += this.#bytes.write(argument, this.#at);
+    this.#lineEnd();
   }
 
   #line(type: number, number: number): void {

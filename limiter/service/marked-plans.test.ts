@@ -1,14 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { defaultNames } from '../../rules/match-result.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { plainCounting } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { RuleStats } from '../stats/registry/rule-stats.ts';
-import type { Plan } from './limit-plan.ts';
-import { Planner } from './plan.ts';
-import { decodeRateLimitRequest } from './wire-codec.ts';
+import type { Plan } from '../decide/limit-plan.ts';
+import type { Descriptor } from '../decide/messages.ts';
+import { decodeRateLimitRequest } from '../decide/wire-codec.ts';
+import { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { PlansInForce } from './plans-in-force.ts';
 
 const reserve = { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' } as const;
 const rateLimit = limit({ unit: 'hour', requestsPerUnit: 10 });
@@ -23,21 +25,15 @@ const table = new RuleTable(
     ]),
   ]),
 );
-const stats: RuleStats = {
-  ruleMetric: (key) => ({ key, slot: 0, lastUse: Number.POSITIVE_INFINITY }),
-  slotOf: () => 0,
-  domainNotFound: () => {},
-  add: () => {},
-};
 
-function newPlanner(): Planner {
-  return new Planner(table, stats, {
-    ...defaultNames,
-    cacheKeyPrefix: '',
-    nearLimitRatio: 0.8,
-    defaultLease: undefined,
-    useCalendarMonthRateLimit: false,
+/** Returns a function that plans a descriptor by rules that no request has used yet. */
+function newPlanOf(): (descriptor: Descriptor) => Plan {
+  const plans = new PlansInForce({
+    ...{ stats: new StatsRegistry(), clock: new ManualClock(), counting: plainCounting },
+    localCache: undefined,
   });
+  plans.useRules(table);
+  return (descriptor) => plans.plan({ domain: 'd', descriptors: [descriptor], hitsAddend: 0 }, 0)[0]!;
 }
 
 /** A field with a text. */
@@ -73,14 +69,14 @@ function reported(plan: Plan): unknown {
 
 describe('marker entries', () => {
   it('lead to the same plan whether the entries before them were seen before or not', () => {
-    const planner = newPlanner();
+    const planOf = newPlanOf();
     fc.assert(
       fc.property(descriptor, (entries) => {
         const bytes = Buffer.concat([field(1, 'd'), field(2, Buffer.concat(entries))]);
         for (let time = 0; time < 3; time++) {
           const decoded = decodeRateLimitRequest(bytes).descriptors[0]!;
           const unknown = { ...decoded, known: undefined, unmarked: undefined };
-          expect(reported(planner.plan('d', decoded))).toEqual(reported(newPlanner().plan('d', unknown)));
+          expect(reported(planOf(decoded))).toEqual(reported(newPlanOf()(unknown)));
         }
       }),
       { numRuns: caseCount(1_000) },
@@ -88,13 +84,13 @@ describe('marker entries', () => {
   });
 
   it('share the plan of the entries before them, and have their own ID', () => {
-    const planner = newPlanner();
+    const planOf = newPlanOf();
     const asked = (...entries: [string, string][]): Plan => {
       const written = entries.map(([name, text]) =>
         field(1, Buffer.concat([field(1, name), field(2, text)])),
       );
       const bytes = Buffer.concat([field(1, 'd'), field(2, Buffer.concat(written))]);
-      return planner.plan('d', decodeRateLimitRequest(bytes).descriptors[0]!);
+      return planOf(decodeRateLimitRequest(bytes).descriptors[0]!);
     };
     const first = asked(['team', 'a'], ['reservation_id', '1']);
     const second = asked(['team', 'a'], ['reservation_id', '2'], ['settle', 'true']);
