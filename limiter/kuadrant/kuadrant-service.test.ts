@@ -59,9 +59,13 @@ function methodOf(name: string, shadowMode = false): UnaryMethod {
   return methods.get(servicePath + name)!;
 }
 
-function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {}): Answer {
+function call(
+  method: string,
+  bytes: Uint8Array,
+  { shadowMode = false, ...more }: Partial<UnaryReply> & { shadowMode?: boolean } = {},
+): Answer {
   const answers: Answer[] = [];
-  methodOf(method).handler(bytes, {
+  methodOf(method, shadowMode).handler(bytes, {
     abandoned: false,
     send: (message) => answers.push({ bytes: message, status: undefined }),
     fail: (status) => answers.push({ bytes: undefined, status }),
@@ -71,9 +75,13 @@ function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {})
   return answers[0]!;
 }
 
-function rls(method: 'CheckRateLimit' | 'Report', request: MessageInitShape<typeof RateLimitRequestSchema>) {
+function rls(
+  method: 'CheckRateLimit' | 'Report',
+  request: MessageInitShape<typeof RateLimitRequestSchema>,
+  shadowMode = false,
+) {
   const bytes = toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request));
-  const answer = call(method, bytes);
+  const answer = call(method, bytes, { shadowMode });
   return answer.status ?? fromBinary(RateLimitResponseSchema, answer.bytes).overallCode;
 }
 
@@ -292,6 +300,13 @@ describe('CheckRateLimit', () => {
   ])('answers where %s', (_, standing, code) => {
     budgets.standing = standing;
     expect(rls('CheckRateLimit', { domain, descriptors: [...descriptors, ...descriptors] })).toBe(code);
+  });
+
+  it('passes with SHADOW_MODE, which counts what would be over limit', () => {
+    const check = () => rls('CheckRateLimit', { domain, descriptors }, true);
+    expect([check(), shadowed]).toEqual([1, 0]);
+    budgets.standing = [{ ...scope, left: 0 }];
+    expect([check(), shadowed]).toEqual([1, 1]);
   });
 
   it('lets a domain without rules pass, and fails if the store does', () => {

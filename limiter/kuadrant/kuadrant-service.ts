@@ -118,7 +118,8 @@ function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): 
   if (!isAllowed(request, reply, Right.ASK, options)) return;
   options.budgets.status(request, reply, (answer) => {
     if ('failure' in answer && answer.tooLarge) rejectSized(answer.tooLarge, reply, options);
-    else if (!('failure' in answer)) sendCode(reply, isOver(request, answer) ? Code.OVER_LIMIT : Code.OK);
+    else if (!('failure' in answer))
+      sendCode(reply, isOver(request, answer) ? options.excess.code() : Code.OK);
     else if (answer.failure === 'no-domain') sendCode(reply, Code.OK);
     else reply.fail(statusOf(answer));
   });

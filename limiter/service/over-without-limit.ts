@@ -52,7 +52,7 @@ export class ExcessResponses {
     this.#options = options;
   }
 
-  /** Called once for each request. SHADOW_MODE lets it pass, as if it exceeded a limit. */
+  /** Called once for each request, also for one that exceeds a limit and is not counted. SHADOW_MODE lets it pass. */
   code(): Code {
     return overWithoutLimit(this.#options, 0).overallCode;
   }
