@@ -572,6 +572,11 @@ describe('BudgetService', () => {
       allowed: false,
       scopes: [{ rejected: true, used: 0, left: 0 }],
     });
+    // A look says the same, without counting anything.
+    expect(status(limiter, descriptor('team'))).toMatchObject([{ used: 0, left: 0 }]);
+    const ends = { ...override({ kind: 'block' }), endsMs: limiter.clock.ms + 12_000 };
+    limiter.service.useOverrides([ends]);
+    expect(status(limiter, descriptor('team'))).toMatchObject([{ left: 0, resetSeconds: 12 }]);
     limiter.service.useOverrides([override({ kind: 'unlimited' })]);
     expect(reserve(limiter, { amount: 5_000 })).toMatchObject({ allowed: true, scopes: [] });
     limiter.service.useOverrides([]);

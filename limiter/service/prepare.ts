@@ -173,9 +173,9 @@ export class HitMaker {
     if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
     let isBlocked = false;
     const { override } = plan;
-    if (override !== undefined && asks) {
+    if (override !== undefined && (asks || verb === 'look')) {
       const { kind } = override.effect;
-      events.onOverridden?.(kind, hits);
+      if (asks) events.onOverridden?.(kind, hits);
       // A blocked hit is not counted, so that it does not put callers over the limit when the block ends.
       if (kind === 'block') {
         secondsToReset = secondsOfBlock(override, nowMs) ?? secondsToReset;
