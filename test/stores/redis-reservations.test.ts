@@ -126,6 +126,21 @@ describeWithBothRedis('reservations in Redis', (path) => {
     expect(answers).toEqual([1, 1, 1, 1, 2]);
   });
 
+  it('reserves where a user may touch only the keys of its own prefix', async () => {
+    const patterns = ['~1{prefixed*', '~weir:reserve:1{prefixed*', '~weir:reserve-due:1{prefixed*'];
+    await client.call('ACL', 'SETUSER', 'prefixed', 'reset', 'on', '>secret', ...patterns, '+@all');
+    const store = await openStore('prefixed:secret');
+    const counters = (isShadow: boolean) => [{ ...counted('1{prefixed}', 3), isShadow }];
+    for (const [id, isShadow] of [
+      ['usual', false],
+      ['general', true],
+    ] as const) {
+      const call = await submitCall(store, reserveCall({ id, counters: counters(isShadow) }));
+      expect(call).toMatchObject({ outcome: 'reserved', counters: [{ open: isShadow ? 2 : 1 }] });
+    }
+    for (const key of await client.keys('*1{prefixed}*')) expect(await client.pttl(key)).toBeGreaterThan(0);
+  });
+
   it('counts nothing by an algorithm that it does not know', async () => {
     const key = '1{unknown}3600:0';
     const bound = Object.assign(new FixedWindow(9), { scriptText: 'leaky 9' });

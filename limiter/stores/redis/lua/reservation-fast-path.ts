@@ -37,7 +37,10 @@ local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
 -- The key of all reservations lives as long as the reservation that lives longest. A cluster has no place for it.
 local function noteAny(lifeMs)
-  if words[3] == '1' and pcall('PTTL', '${anyReservedKey}') < lifeMs then
+  if words[3] ~= '1' then return end
+  -- The user may have no right to this key, which is not in KEYS.
+  local left = pcall('PTTL', '${anyReservedKey}')
+  if type(left) == 'number' and left < lifeMs then
     pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
   end
 end
