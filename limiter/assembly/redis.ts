@@ -147,6 +147,7 @@ export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServer
     perSecond: settings.redisPerSecond ? servers(perSecondRedis(settings)) : undefined,
     prefix: settings.cacheKeyPrefix,
     leases: defaultLease(settings) !== undefined,
+    recordMs: reservationBounds(settings).recordMs,
     timers,
     onMissing: (missing) => lines.redisStoreAdminRejected(log, missing),
   });

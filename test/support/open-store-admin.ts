@@ -32,6 +32,7 @@ export function openRedisStoreAdmin(
     perSecond: perSecond === undefined ? undefined : servers(perSecond),
     prefix,
     leases,
+    recordMs: 600_000,
     timers: systemTimers,
     onMissing: ({ command, message }) => reported.push({ command, message }),
   });

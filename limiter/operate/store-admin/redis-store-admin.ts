@@ -37,6 +37,8 @@ export interface RedisStoreAdminOptions {
   prefix: string;
   /** Whether counters may have ledgers of leases. */
   leases: boolean;
+  /** BUDGET_RECORD_TTL. */
+  recordMs: number;
   timers: Timers;
   /** Called when a command is rejected for the first time, and again after it worked in between. */
   onMissing: (missing: MissingRight) => void;

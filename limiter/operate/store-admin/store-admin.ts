@@ -55,7 +55,7 @@ export interface StoreAdmin {
   scan(question: ScanQuery): Promise<ScannedKeys>;
   /** Reads counters, in the given order; undefined: it does not exist, or is no counter. */
   read(counters: readonly CounterRef[]): Promise<(StoredCounter | undefined)[]>;
-  /** Removes counters with the ledgers of their leases and their reservations. Returns how many existed. */
+  /** Removes counters with the ledgers of their leases, and releases their reservations. Returns how many existed. */
   remove(counters: readonly CounterRef[]): Promise<number>;
   /** Commands that were rejected when they were last tried. */
   readonly missing: readonly MissingRight[];

@@ -2,21 +2,23 @@
 import { type CounterState, largestExactNumber } from '../../algorithms/algorithm-bound.ts';
 import { ledgerKeyOf } from '../../allocate/ledger.ts';
 import type { StoredCounter } from '../store.ts';
-import type { StoreError } from '../store-error.ts';
-import { reservationKeysOf } from './reservation-keys.ts';
+import { program } from './lua/program.ts';
+import { ReservationPlace } from './reservation-keys.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
-import { integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
+import { integerReply, keyError, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
 export interface StoredCounterOptions {
   /** Whether counters may have ledgers of leases. */
   readonly leases: boolean;
+  /** BUDGET_RECORD_TTL. */
+  readonly recordMs: number;
 }
 
 /** Reads a counter. Undefined: there is no such key, or it holds no counter. Rejects with a StoreError. */
 export async function readCounter(
   commands: KeyedCommands,
   key: string,
-  { leases }: StoredCounterOptions,
+  { leases }: Pick<StoredCounterOptions, 'leases'>,
 ): Promise<StoredCounter | undefined> {
   const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
     commands
@@ -37,11 +39,14 @@ export async function readCounter(
   return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
 }
 
-/** Removes counters with their ledgers and reservations. Returns the number of counters that existed. Rejects with a StoreError. */
+/**
+ * Removes a counter with its ledger, and releases its open reservations. Returns the number of counters that existed. Rejects with a
+ * StoreError.
+ */
 export async function removeCounter(
   commands: KeyedCommands,
   key: string,
-  { leases }: StoredCounterOptions,
+  { leases, recordMs }: StoredCounterOptions,
 ): Promise<number> {
   const del = (one: string) =>
     commands
@@ -55,14 +60,36 @@ export async function removeCounter(
   const [removed] = await Promise.all([
     del(key),
     ledgerKey === undefined ? 0 : del(ledgerKey),
-    ...reservationKeysOf(key).map((one) => del(one).catch(unlessForbidden)),
+    releaseReservations(commands, key, recordMs),
   ]);
   return removed;
 }
 
-/** Ignores an error of permission: if access to reservations is not permitted, there are none. */
-function unlessForbidden(error: StoreError): void {
-  if (!/\bNOPERM\b/.test(error.message)) throw error;
+/**
+ * Releases the reservations on a counter that is being removed. Their records stay, so that their commits charge what was used, once, to
+ * the next counter.
+ */
+async function releaseReservations(commands: KeyedCommands, key: string, recordMs: number): Promise<void> {
+  const { hash, set, window } = new ReservationPlace(key);
+  try {
+    const records = await commands.send(hash, 'hlen', [hash]);
+    if (integerReply('HLEN', records, 0, largestExactNumber) === 0) return;
+    // In place of the counter, which may exist again, the script gets a key that never exists.
+    const keys = ['3', `weir:reserve-none:${hash}`, hash, set];
+    const shape = `d - 1 1 0 1 ${window || '-'} - 0 0 r`;
+    const args = [program.source, ...keys, 'fixed 0', shape, `1 ${recordMs} 0 1 -`, '1', 'p', 'reservations'];
+    for (let isMore = true; isMore; ) {
+      const reply = await commands.send(hash, 'eval', args);
+      const [, outcome] = Array.isArray(reply) ? (reply as unknown[]) : [];
+      if (!(outcome instanceof Buffer)) throw keyError(outcome);
+      isMore = outcome.toString('latin1').startsWith('more');
+    }
+  } catch (error) {
+    // If access to reservations is not permitted, there are none.
+    const isOther =
+      error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM|ERR unknown command)/.test(error.message);
+    if (!isOther) throw commands.translate(error);
+  }
 }
 
 /** Returns the text of a counter. A value that is too long to be read belongs to no counter. */

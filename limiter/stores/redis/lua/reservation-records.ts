@@ -259,6 +259,22 @@ function my.drop(side, name, record)
   if record and record.state == 'l' then my.put(side, 'l', my.number(math.max(0, my.getNumber(side, 'l') - 1))) end
 end
 
+-- Ends an open record that charges nothing any more. Returns whether it is of no further use.
+function my.isReleased(side, name, record)
+  my.endRefunds(side, record)
+  record.state = 'x'
+  local isMarker = string.byte(name) ~= 112
+  if isMarker then my.drop(side, name, record) end
+  return isMarker
+end
+
+-- Keeps a record that is no longer open until its commit can no longer be late.
+function my.remember(side, name, record)
+  if record.due + recordMs <= nowMs then return my.drop(side, name, record) end
+  my.keep(side, name, record)
+  my.forgetAt(side, name, record.due + recordMs)
+end
+
 -- Expires an open record whose time is over. Returns its name.
 function my.expire(counter, name, record)
   local side = counter.side
@@ -266,12 +282,7 @@ function my.expire(counter, name, record)
   my.addOpen(side, record.tail, -1, -record.taken)
   if record.onExpiry == 'r' then
     counter.givenBack = counter.givenBack + my.giveBackOf(counter, record, record.taken - lost)
-    my.endRefunds(side, record)
-    record.state = 'x'
-    if string.byte(name) ~= 112 then
-      my.drop(side, name, record)
-      return name
-    end
+    if my.isReleased(side, name, record) then return name end
   else
     local id = match(name, '^%d+:(.*)$')
     if id then
@@ -280,12 +291,7 @@ function my.expire(counter, name, record)
     end
     record.state, record.charged = 'c', record.amount
   end
-  if record.due + recordMs <= nowMs then
-    my.drop(side, name, record)
-    return name
-  end
-  my.keep(side, name, record)
-  my.forgetAt(side, name, record.due + recordMs)
+  my.remember(side, name, record)
   return name
 end
 

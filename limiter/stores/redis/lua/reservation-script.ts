@@ -197,7 +197,10 @@ function my.settleOne(call, counter, name, record)
   end
   if record.state == 'c' then lost = my.lostOf(counter, record) end
   local actual = counter.amount or record.amount
-  if record.state == 'x' then counter.delta = my.chargeAnyway(counter, actual)
+  if record.state == 'x' then
+    counter.delta = my.chargeAnyway(counter, actual)
+    -- Released before its time: the counter was removed.
+    if not isLate then counter.lost = record.taken end
   elseif record.state ~= 'l' then
     local more = actual - record.amount
     if more <= 0 then more = math.min(0, actual - record.taken) end
@@ -269,6 +272,37 @@ function my.look(call)
     call.counters[i].oldest = my.oldestOf(call.counters[i])
   end
   return isShort and 'more' or 'looked', 0, 0
+end
+
+-- Releases all open records of a counter that was removed: there is nothing to give back, and a commit charges its whole amount.
+function my.discard(call)
+  local counter, at, size = call.counters[1], 0, 100
+  local side = counter.side
+  while true do
+    local found = pcall('ZRANGE', side.set, at, at + size - 1, 'WITHSCORES')
+    if found.err then
+      failure = found
+      break
+    end
+    local names = {}
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) >= closed then break end
+      names[#names + 1] = found[i]
+    end
+    my.prefetch(side, names)
+    for i = 1, #names do
+      local name, record = names[i], my.recordOf(side, names[i])
+      if record and record.state == 'o' and record.tail == counter.tail then
+        if left <= 0 then return 'more', 0 end
+        left = left - 1
+        my.addOpen(side, record.tail, -1, -record.taken)
+        if not my.isReleased(side, name, record) then my.remember(side, name, record) end
+      end
+    end
+    if #names < size then break end
+    at = at + size
+  end
+  return 'looked', 0
 end
 
 function my.boundOf(at)
@@ -345,7 +379,7 @@ function my.reportCall(outcome, first, second, call)
   return table.concat(texts, ' ')
 end
 
-local doing = { r = my.reserve, s = my.settle, l = my.look }
+local doing = { r = my.reserve, s = my.settle, l = my.look, d = my.discard }
 
 -- Does calls until the next one may be common. A refused call is mostly followed by another refused one.
 doUncommon = function()
