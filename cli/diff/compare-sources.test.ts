@@ -149,6 +149,31 @@ describe('a comparison', () => {
       ['changed k [replaces a>b] mixed: replaces b in a request that matches both | no longer replaces a'],
     ],
     [
+      'a new rule that lets pass what another one limits',
+      [rule({ key: 'k', rateLimit: limit({ name: 'n' }) })],
+      [
+        rule({ key: 'k', rateLimit: limit({ name: 'n' }) }),
+        rule({
+          key: 'o',
+          rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true, replaces: ['n'] }),
+        }),
+      ],
+      [
+        'added o [unlimited ->true, replaces ->n] looser: for some of its requests: replaces n in a request that matches both',
+      ],
+    ],
+    [
+      'a removed rule that replaced another one',
+      [
+        rule({ key: 'k', rateLimit: limit({ name: 'n' }) }),
+        rule({ key: 'o', rateLimit: limit({ requestsPerUnit: 100, replaces: ['n'] }) }),
+      ],
+      [rule({ key: 'k', rateLimit: limit({ name: 'n' }) })],
+      [
+        'removed o [unit minute>-, requests_per_unit 100>-, replaces n>-] mixed: these requests no longer have a limit | for some of its requests: no longer replaces n',
+      ],
+    ],
+    [
       'metadata, and spelling that means the same',
       [
         rule({ key: 'k', rateLimit: limit({ unit: 'MINUTE' }), metadata: { a: 1, b: 2 } }),

@@ -92,8 +92,11 @@ export class Crossings {
   #between(own: readonly Rule[], other: readonly Rule[] | undefined): LimitEffect[] {
     const [mine, theirs] = [own.at(-1)!, other?.at(-1)];
     const limit = this.#limitEffect(mine, theirs);
-    if (other === undefined || theirs === undefined || theirs.limits.length === 0) return [limit];
     const isAfter = this.#own === this.#sides.after;
+    if (other === undefined || theirs === undefined || theirs.limits.length === 0) {
+      const [was, is] = isAfter ? [undefined, mine] : [mine, undefined];
+      return [limit, ...replacingEffects(was, is, this.#sides)];
+    }
     const [before, after] = isAfter ? [other, own] : [own, other];
     const more = sharingEffects(before, after);
     if (mine.limits.length > 0) {

@@ -1,5 +1,5 @@
 import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
-import { compositeOf, type Entry, type Rule, type RuleSource } from '../../rules/model.ts';
+import { compositeOf, type Entry, type Limit, type Rule, type RuleSource } from '../../rules/model.ts';
 import { characterOutside, FirstPattern } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -100,8 +100,8 @@ export class DomainSide {
   readonly #table: RuleTable;
   /** The keys that the matcher compares, of all rules. */
   composites = '';
-  /** Names of limits that some rule replaces. */
-  readonly #replaced = new Set<string>();
+  /** The limits of all rules. */
+  readonly limits: Limit[] = [];
 
   constructor(domain: string, sources: readonly RuleSource[]) {
     const own = sources.filter((source) => source.domain === domain);
@@ -129,10 +129,6 @@ export class DomainSide {
     return this.#table.match(this.#domain, entries, names);
   }
 
-  isReplaced(name: string): boolean {
-    return this.#replaced.has(name);
-  }
-
   /** The level that comes after a rule; the first one after none. */
   levelBelow(rule: Rule | undefined): IndexedLevel {
     if (rule === undefined) return this.#top;
@@ -145,7 +141,7 @@ export class DomainSide {
   }
 
   #collect(rule: Rule): void {
-    for (const name of rule.limits.flatMap(({ replaces }) => replaces)) this.#replaced.add(name);
+    this.limits.push(...rule.limits);
     this.composites += compositeOf(rule);
     for (const below of rule.descriptors) this.#collect(below);
   }

@@ -5,7 +5,7 @@ import { compositeOf, type Limit, type Rule } from '../../rules/model.ts';
 import { covers, maxAtOnce } from '../../rules/review/limit-order.ts';
 import { sharedPattern } from '../../rules/sharing.ts';
 import { secondsOfLimit } from '../../rules/window.ts';
-import type { Sides } from './domain-side.ts';
+import type { DomainSide, Sides } from './domain-side.ts';
 
 /** The effect of a change on the requests that the rule is for. */
 export type Effect =
@@ -68,8 +68,7 @@ export function limitEffect(before: Rule | undefined, after: Rule | undefined): 
   }
   if (isNowEnforced) return both(before, after!);
   if (after === undefined) return { effect: 'gone', note: nowWords(after) };
-  const passes = isUnlimited(after) ? 'unlimited' : 'shadow';
-  return { effect: 'looser', note: nowWords(after), passes };
+  return { effect: 'looser', note: nowWords(after), ...passingOf(after) };
 }
 
 /** True if it rejects requests over the limit. */
@@ -79,6 +78,12 @@ export function isEnforced(rule: Rule): boolean {
 
 function isUnlimited({ limits }: Rule): boolean {
   return limits[0]!.unlimited;
+}
+
+/** A rule that lets everything pass also does so for the limits that it replaces. */
+function passingOf(rule: Rule): Pick<LimitEffect, 'passes'> {
+  if (isEnforced(rule)) return {};
+  return { passes: isUnlimited(rule) ? 'unlimited' : 'shadow' };
 }
 
 function wasWords(before: Rule | undefined): string {
@@ -239,22 +244,48 @@ function effectOfAll(found: readonly LimitEffect[]): Effect {
   return found.every(({ effect }) => effect === 'gone' || effect === 'looser') ? 'looser' : 'mixed';
 }
 
-/** A limit that others replace, or that replaces others, changes what applies beside it. */
-export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides): LimitEffect[] {
+interface LimitNames {
+  own: ReadonlySet<string>;
+  /** Names that some limit replaces. */
+  replaced: ReadonlySet<string>;
+}
+
+const knownNames = new WeakMap<DomainSide, LimitNames>();
+
+/** The names of all limits of a side. */
+function limitNames(side: DomainSide): LimitNames {
+  const known = knownNames.get(side) ?? {
+    own: new Set(side.limits.map(({ name }) => name)),
+    replaced: new Set(side.limits.flatMap(({ replaces }) => replaces)),
+  };
+  knownNames.set(side, known);
+  return known;
+}
+
+/** A limit that others replace, or that replaces others, changes what applies beside it. Undefined: no rule. */
+export function replacingEffects(
+  was: Rule | undefined,
+  is: Rule | undefined,
+  { before, after }: Sides,
+): LimitEffect[] {
   const found: LimitEffect[] = [];
-  const [old, now] = [was, is].map(({ limits }) => limits.flatMap(({ replaces }) => replaces)) as [
-    string[],
-    string[],
-  ];
-  const added = now.filter((name) => !old.includes(name));
-  const dropped = old.filter((name) => !now.includes(name));
+  const replacedBy = (rule: Rule | undefined) => rule?.limits.flatMap(({ replaces }) => replaces) ?? [];
+  const [old, now] = [replacedBy(was), replacedBy(is)];
+  // A limit that is new or gone as well has an effect of its own.
+  const added = now.filter(
+    (name) => !old.includes(name) && (was !== undefined || limitNames(before).own.has(name)),
+  );
+  const dropped = old.filter(
+    (name) => !now.includes(name) && (is !== undefined || limitNames(after).own.has(name)),
+  );
   const taking = `replaces ${added.join(', ')} in a request that matches both`;
-  if (added.length > 0) found.push({ effect: 'looser', note: taking });
+  if (added.length > 0) found.push({ effect: 'looser', note: taking, ...passingOf(is!) });
   if (dropped.length > 0)
     found.push({ effect: 'stricter', note: `no longer replaces ${dropped.join(', ')}` });
+  if (was === undefined || is === undefined) return found;
   const names = ({ limits }: Rule): string[] => limits.map(({ name }) => name);
-  const wasReplaced = names(was).some((name) => before.isReplaced(name));
-  const isReplaced = names(is).some((name) => after.isReplaced(name));
+  const wasReplaced = names(was).some((name) => limitNames(before).replaced.has(name));
+  const isReplaced = names(is).some((name) => limitNames(after).replaced.has(name));
   if (names(was).join('\0') === names(is).join('\0') || wasReplaced === isReplaced) return found;
   if (wasReplaced) found.push({ effect: 'stricter', note: 'no other rule replaces it any more' });
   else found.push({ effect: 'looser', note: 'another rule replaces it now' });
