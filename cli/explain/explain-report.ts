@@ -48,26 +48,21 @@ function treeLines(branches: readonly Branch[], indent = ''): string[] {
   });
 }
 
-/** Escapes foreign text in a line. Only the colors of this report act on the terminal. */
-function shown(line: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character begins a color
-  const parts = line.split(/(\u001b\[\d{1,2}m)/);
-  return parts.map((part, index) => (index % 2 === 0 ? escaped(part) : part)).join('');
-}
-
 /** Chosen: people rarely read more rules of a level. */
 const maxPassedOver = 5;
 
 /** Writes an explanation for people, with a tree for each descriptor. */
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
-  readonly #paint: TextStyler;
+  readonly #painter: TextStyler;
   readonly #defaultLease: number;
+  /** Colored texts. A line has their numbers, because foreign text may hold colors, too. */
+  readonly #painted: string[] = [];
 
   /** `defaultLease` applies to rules without a lease of their own. */
   constructor(sources: readonly LoadedSource[], paint: TextStyler, defaultLease: number) {
     this.#sources = sources;
-    this.#paint = paint;
+    this.#painter = paint;
     this.#defaultLease = defaultLease;
   }
 
@@ -78,13 +73,29 @@ export class ExplainReport {
       const lines = [`no rules for the domain '${domain}': every request is OK${hintOf(domain, domains)}`];
       const known = domains.slice(0, 10).join(', ') + (domains.length > 10 ? ' ...' : '');
       if (known !== '') lines.push(`  there are rules for: ${known}`);
-      return lines.map((line) => `${shown(line)}\n`).join('');
+      return this.#printed(lines);
     }
     const lines = descriptors.flatMap((one) => [
       this.#paint('bold', `${domain}: ${one.entries.map(entryText).join(', ')}`),
       ...treeLines(this.#branches(one)),
     ]);
-    return lines.map((line) => `${shown(line)}\n`).join('');
+    return this.#printed(lines);
+  }
+
+  #paint(style: Parameters<TextStyler>[0], text: string): string {
+    return `\0${this.#painted.push(this.#painter(style, escaped(text))) - 1}\0`;
+  }
+
+  /** Escapes foreign text in lines. Only the colors of this report act on the terminal. */
+  #printed(lines: readonly string[]): string {
+    const shown = lines.map((line) => {
+      const parts = line.split(/\0(\d+)\0/);
+      const texts = parts.map((part, index) =>
+        index % 2 === 0 ? escaped(part) : this.#painted[Number(part)],
+      );
+      return `${texts.join('')}\n`;
+    });
+    return shown.join('');
   }
 
   #branches(descriptor: ShownDescriptor): Branch[] {
