@@ -45,7 +45,7 @@ export const findingKinds = {
     'A rule file has several documents, and limiters read only the first one',
     'reader',
   ],
-  'misplaced-file': ['warning', 'A file of callers or profiles is in the folder of the rules'],
+  'misplaced-file': ['warning', 'A file of callers, profiles or overrides is in the folder of the rules'],
   'passed-over': ['warning', 'A file has rules, but not the name of a rule file', 'reader'],
   unreadable: ['error', 'A file or folder cannot be read', 'reader'],
   callers: ['error', 'A callers file has a mistake'],

@@ -6,6 +6,7 @@ import { manifestWords } from '../../rules/language/tables.ts';
 import { isLeased } from '../../rules/lease.ts';
 import type { Rule } from '../../rules/model.ts';
 import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
+import { looksLikeOverrides } from '../../rules/reader/read-override.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { collidingCounters } from '../../rules/review/colliding-counters.ts';
 import { collisionWarning, placedWarnings } from '../../rules/review/review-sources.ts';
@@ -183,10 +184,11 @@ export function readings<Reading>(
 
 /** Reports other files in a folder of rules. A limiter reads every file there as rules and rejects all of them if one is not. */
 function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: LinesOf): Finding[] {
-  const others = [...callersFiles, ...profilesFiles];
+  const overrides = texts.filter(({ text }) => looksLikeOverrides(text));
+  const others = [...callersFiles, ...profilesFiles, ...overrides];
   // Nearly all folders hold nothing else, and to look at rules is to parse them.
   if (others.length === 0) return [];
-  const ofRules = texts.filter(({ text }) => looksLikeRules(text));
+  const ofRules = texts.filter((file) => !overrides.includes(file) && looksLikeRules(file.text));
   const folders = new Set(ofRules.map(({ path }) => dirname(path)));
   const what = 'is in a folder of rule files: a limiter would load it as a rule file, and reject all files';
   return others.flatMap(({ path: source }) => {

@@ -407,7 +407,8 @@ descriptors:
       `${path}:14:11: warning: domain 'shop' of fleet 'default' belongs to default/a (${path}:5): limiters get only one of them [duplicate-domain]`,
     );
     expect(status).toBe(0);
-    expect(runWeir(['check', '--merge-domain-configs', path]).stdout).toBe('ok: 1 file, 1 domain, 2 rules\n');
+    for (const flag of ['--merge-domain-configs', '--setting=MERGE_DOMAIN_CONFIG=true'])
+      expect(runWeir(['check', flag, path]).stdout).toBe('ok: 1 file, 1 domain, 2 rules\n');
     const clash = write(
       'n.yaml',
       `${manifest('a', 'shop')}---\n${manifest('b', 'shop')}---\n${manifest('b', 'x')}`,
@@ -562,10 +563,18 @@ descriptors:
     expect(runWeir(['check', '--strict', '-'], { input })).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('has nothing to say against a file of overrides', () => {
+  it('has nothing to say against a file of overrides, except among rule files, which limiters refuse', () => {
     const input =
       'domain: shop\noverrides:\n  - { match: [{ key: k, value: v }], block: true, permanent: true, reason: r }\n';
     expect(runWeir(['check', '--strict', '-'], { input })).toMatchObject({ status: 0, stderr: '' });
+    write('rules.yaml', shadowed.replace('value: "*"', 'value: "b"'));
+    const path = write('overrides.yaml', input);
+    const { status, stdout } = runWeir(['check', folder]);
+    expect([status, stdout]).toEqual([
+      0,
+      expect.stringContaining(`${path}: warning: is in a folder of rule`),
+    ]);
+    expect(stdout).toContain('[misplaced-file]');
   });
 
   it('fails with --strict if nothing was checked', () => {
