@@ -3,9 +3,16 @@ import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-man
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { choiceOf, commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import {
+  choiceOf,
+  commandOf,
+  type ParsedFlags,
+  printProblem,
+  rejectIdle,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { type OutputFormat, outputFormat } from '../shared/output.ts';
+import { dataText, type OutputFormat, outputFormat } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -45,6 +52,7 @@ function convert(flags: ParsedFlags): number {
   const target = choiceOf(flags, 'to', targets);
   if (target === undefined) throw new UsageError('convert needs --to rules, manifest or xds');
   if (target === 'manifest') rejectBadNames(flags);
+  else rejectIdle(flags, target === 'rules' ? ['name', 'namespace'] : ['namespace'], `with --to ${target}`);
   const [path, stray] = flags.positionals;
   if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
   if (stray !== undefined) throw new UsageError(`convert accepts one set of rules: remove "${stray}"`);
@@ -107,5 +115,5 @@ function written(documents: readonly JsonObject[], format: OutputFormat): string
   if (format !== 'json') return documents.map(yamlText).join('---\n');
   const [only, ...more] = documents;
   const value = more.length === 0 ? only : { apiVersion: 'v1', kind: 'List', items: documents };
-  return `${JSON.stringify(value, undefined, 2)}\n`;
+  return dataText(`${JSON.stringify(value, undefined, 2)}\n`, 'json');
 }

@@ -40,6 +40,17 @@ spec:
     expect(status).toBe(0);
   });
 
+  it.each(['rules', 'manifest', 'xds'])(
+    'writes control characters in JSON of %s as YAML allows them',
+    (to) => {
+      const input =
+        'domain: d\ndescriptors:\n  - { key: "a\\x7f\\u0085", rate_limit: { unlimited: true } }\n';
+      const { stdout } = runWeir(['convert', '-', '--to', to, '-o', 'json'], { input });
+      expect(stdout).toContain('"a\\u007f\\u0085"');
+      expect(runWeir(['convert', '-', '--to', 'rules'], { input: stdout })).toMatchObject({ status: 0 });
+    },
+  );
+
   it('carries windows, algorithms and several limits over, from each spelling to each', patience, () => {
     const folder = temporaryFolder();
     const path = (name: string): string => join(folder, name);
@@ -265,6 +276,16 @@ descriptors:
       ['convert', 'examples/rules/mail.yaml', '--to', 'manifest', '--namespace', 'a.b'],
       2,
       '--namespace must be a DNS label (lower case letters, digits and \'-\', at most 63 characters), found "a.b"',
+    ],
+    [
+      ['convert', 'examples/rules/mail.yaml', '--to', 'rules', '--name', 'x'],
+      2,
+      '--name has no effect with --to rules',
+    ],
+    [
+      ['convert', 'examples/rules/mail.yaml', '--to', 'xds', '--namespace', 'x'],
+      2,
+      '--namespace has no effect with --to xds',
     ],
     [['convert', 'nowhere', '--to', 'xds'], 2, 'nowhere: no such file or directory'],
     [['convert', 'examples/rules', '--to', 'rules'], 1, 'choose one by --domain: mail, shop'],
