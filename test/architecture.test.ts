@@ -58,6 +58,7 @@ const allowed: Record<string, string[]> = {
   'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/review', 'rules/yaml'],
   'cli/diff': [
     'cli/forms',
+    'cli/operate',
     'cli/replay',
     'cli/shared',
     'replay',
@@ -73,6 +74,7 @@ const allowed: Record<string, string[]> = {
     'cli/shared',
     'control-plane/model',
     'limiter/operate',
+    'limiter/settings',
     'rules',
     'rules/algorithms',
     'rules/language',

@@ -21,6 +21,7 @@ export async function hintsFor(
     text: (name) => (name === 'timeout' ? patience : undefined),
     list: (name) => (name === 'limiter' ? debug : []),
     on: () => false,
+    isGiven: () => false,
     positionals: [],
   };
   try {

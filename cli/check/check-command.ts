@@ -15,7 +15,7 @@ import {
 import { rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
 import { io, printLine } from '../shared/io.ts';
-import { describedLimiter } from '../shared/limiter-setting.ts';
+import { describedLimiter, mergesDomains } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import { type RuleInput, readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
@@ -97,7 +97,7 @@ export const checkCommand = commandOf(
     const folder = flags.text('config-dir');
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
-    const mergeDomains = flags.on('merge-domain-configs');
+    const mergeDomains = flags.on('merge-domain-configs') || mergesDomains(flags.list('setting'));
     const { support, ...abilities } = await abilitiesOf(flags);
     const inGoWords = folder !== undefined && form === 'text';
     const roots = rootsOf(flags);

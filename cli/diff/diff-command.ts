@@ -4,18 +4,30 @@ import { reportText } from '../forms/forms.ts';
 import { isQuietReport, type ReportForm, reportForm, reportOutputs } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
+import {
+  commandOf,
+  escaped,
+  type ParsedFlags,
+  paintFor,
+  printProblem,
+  rejectIdle,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import { mergesDomains } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import type { PlainError } from '../shared/plain-words.ts';
 import {
+  type AskingUrl,
   type InputOptions,
+  isUrl,
   loadConflicts,
   plainErrors,
   printInputErrors,
   printLoadConflicts,
   type RuleInput,
-  readInputOrUrl,
+  readInput,
+  readUrl,
   type ServedBy,
   servedByFlags,
   sourcesServedBy,
@@ -80,6 +92,8 @@ Compares two sets of rules: which are added, removed, changed or moved, and what
   --fail-on <effect>[,...] status 1 only for these effects; none: never
   --replay <file>          a recording as for "weir replay": also report which requests would be newly limited, and which no longer
   --setting <NAME=VALUE>   with --replay, a setting of the limiter, as for "weir replay". Repeat the flag for several
+  --token-file <path>      a file with the token, for a limiter that requires one (default: the file that WEIR_TOKEN_FILE names)
+  --timeout <t>            how long to wait for the answer of a limiter (default 5s)
   --root <folder>          do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
   -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, tap, github
                            (annotations of a workflow's run) or markdown (a comment of a pull request)
@@ -100,11 +114,12 @@ export const diffCommand = commandOf(
     const named = failingEffects(flags.list('fail-on'));
     const paths = pathsOf(flags);
     const options = {
-      mergeDomains: flags.on('merge-domain-configs'),
+      mergeDomains: flags.on('merge-domain-configs') || mergesDomains(flags.list('setting')),
       mayBeEmpty: true,
       roots: rootsOf(flags),
     };
-    const read = [await readSide(paths[0], form, options), await readSide(paths[1], form, options)];
+    const read: Side[] = [];
+    for (const path of paths) read.push(await readSide(path, form, { options, flags }));
     const [before, after] = read.map(({ input }) => input?.sources ?? []) as [LoadedSource[], LoadedSource[]];
     const loads = loadsOf(before, after, servedByFlags(flags));
     const errors = read.flatMap((side) => side.errors);
@@ -143,8 +158,8 @@ function pathsOf(flags: ParsedFlags): [string, string] {
   const replay = flags.text('replay');
   if ([oldPath, newPath, replay].filter((path) => path === '-').length > 1)
     throw new UsageError(`only one of the ${replay === undefined ? 'two' : 'three'} can be standard input`);
-  if (replay === undefined && flags.list('setting').length > 0)
-    throw new UsageError('--setting has no effect without --replay');
+  if (replay === undefined) rejectIdle(flags, ['setting'], 'without --replay');
+  if (![oldPath, newPath].some(isUrl)) rejectIdle(flags, ['token-file', 'timeout'], 'without a limiter');
   return [oldPath, newPath];
 }
 
@@ -154,10 +169,20 @@ interface Side {
   errors: Comparison['errors'][number][];
 }
 
+/** Loads the code for limiters only if there is one. */
+async function asking(flags: ParsedFlags): Promise<AskingUrl> {
+  const { askingOf } = await import('../operate/limiters.ts');
+  return askingOf(flags);
+}
+
 /** Reads one side. Its errors are also printed on standard error. A limiter that does not answer is reported in the requested format. */
-async function readSide(path: string, form: string, options: InputOptions): Promise<Side> {
+async function readSide(
+  path: string,
+  form: string,
+  { options, flags }: { options: InputOptions; flags: ParsedFlags },
+): Promise<Side> {
   try {
-    const input = await readInputOrUrl(path, options);
+    const input = isUrl(path) ? await readUrl(path, await asking(flags)) : readInput(path, options);
     if (input.errorCount > 0) printInputErrors(input);
     return { input, errors: plainErrors(input) };
   } catch (error) {

@@ -1,13 +1,26 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
+import { ruleSupport } from '../../limiter/settings/store-limits.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
+import { askingOf } from '../operate/limiters.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, type ParsedFlags, paintFor, readTime, UsageError } from '../shared/flags.ts';
+import {
+  commandOf,
+  escaped,
+  type ParsedFlags,
+  paintFor,
+  readTime,
+  rejectIdle,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { describedLimiter } from '../shared/limiter-setting.ts';
+import { describedLimiter, mergesDomains } from '../shared/limiter-setting.ts';
 import { dataText, type OutputFormat, outputFormat, outputHelp } from '../shared/output.ts';
 import {
+  isUrl,
   printInputErrors,
   printLoadConflicts,
-  readInputOrUrl,
+  readInput,
+  readUrl,
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
@@ -23,14 +36,20 @@ export const requestHelp = `  --at <time>                 show the counter at th
   --setting <NAME=VALUE>      a setting of the limiter that affects the names of counters and statistics, or leases, such as COUNTER_KEYS=unambiguous. Repeat the flag for several (default: the variables COUNTER_KEYS and REQUEST_MAX_TEXT_BYTES)
 `;
 
+/** A request, and what a limiter with the settings of the flags can count; undefined without settings. */
+interface LimiterRequest extends ExplainOptions {
+  support: RuleSupport | undefined;
+}
+
 /** Reads the request of `words` and the limiter's settings from the flags. Rejects with a UsageError. */
-export async function requestOf(words: readonly string[], flags: ParsedFlags): Promise<ExplainOptions> {
+export async function requestOf(words: readonly string[], flags: ParsedFlags): Promise<LimiterRequest> {
   const at = flags.text('at');
   const { domain, descriptors } = readRequest(words, 'explain');
   if (descriptors.length === 0) throw new UsageError('explain needs the entries of a descriptor, key=value');
   const limiter = await describedLimiter(flags, ['COUNTER_KEYS', 'REQUEST_MAX_TEXT_BYTES']);
   return {
     ...(limiter?.explaining ?? defaultExplaining),
+    support: limiter && ruleSupport(limiter.settings),
     domain,
     descriptors,
     nowSeconds: at === undefined ? Math.floor(Date.now() / 1000) : Math.floor(readTime('--at', at) / 1000),
@@ -40,7 +59,7 @@ export async function requestOf(words: readonly string[], flags: ParsedFlags): P
 /** Prints how the sources of one load handle the request, or why no limiter would load them. Returns the exit status. */
 export function printExplanation(
   sources: readonly LoadedSource[],
-  options: ExplainOptions,
+  { support, ...options }: LimiterRequest,
   {
     format,
     mergeDomains,
@@ -48,8 +67,6 @@ export function printExplanation(
     isBucket = false,
   }: { format: OutputFormat; mergeDomains: boolean; known?: readonly DescriptorFacts[]; isBucket?: boolean },
 ): number {
-  const calendarMonths = options.useCalendarMonthRateLimit;
-  const support = { admission: undefined, groups: undefined, calendarMonths };
   if (printLoadConflicts(sources, { mergeDomains, support })) return 2;
   const bucket = isBucket ? describeBucket(sources, options.domain, options.descriptors[0]!) : undefined;
   const request = explainRequest(
@@ -100,6 +117,9 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 2 for a wrong command line, or rules that cannot be read.
 `;
 
+/** Flags that select which rules of files a limiter loads. */
+const ofFiles = ['class', 'fleet', 'merge-domain-configs', 'root'];
+
 export const explainCommand = commandOf(help, async (flags) => {
   const format = outputFormat(flags);
   const [path, ...words] = flags.positionals;
@@ -113,11 +133,15 @@ export const explainCommand = commandOf(help, async (flags) => {
   const options = await requestOf([...words, ...entries], flags);
   if (isBucket && isLimiter(path)) throw new UsageError('--bucket needs the files of the rules');
   if (isLimiter(path)) {
+    rejectIdle(flags, ofFiles, 'with a limiter, which has loaded its rules');
     const { sources, known } = await askLimiter(path, flags, options);
     return printExplanation(sources, options, { format, mergeDomains: true, known });
   }
-  const mergeDomains = flags.on('merge-domain-configs');
-  const input = await readInputOrUrl(path, { mergeDomains, roots: rootsOf(flags) });
+  if (!isUrl(path)) rejectIdle(flags, ['token-file', 'timeout'], 'without a limiter');
+  const mergeDomains = flags.on('merge-domain-configs') || mergesDomains(flags.list('setting'));
+  const input = isUrl(path)
+    ? await readUrl(path, askingOf(flags))
+    : readInput(path, { mergeDomains, roots: rootsOf(flags) });
   if (printInputErrors(input)) return 2;
   const sources = sourcesServedBy(input.sources, servedByFlags(flags));
   return printExplanation(sources, options, { format, mergeDomains, isBucket });

@@ -2,7 +2,7 @@ import { UsageError } from '../shared/flags.ts';
 import { outputHelp, table } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
-import { entryTexts, limitersCommand, splitAnswers } from './operate-command.ts';
+import { askEach, entryTexts, limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
 
@@ -22,9 +22,7 @@ export const assignmentsCommand = limitersCommand(help, async (flags, limiters) 
   const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
   const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), limit: `${maxRows}` };
-  const { answers, failed } = splitAnswers(
-    await limiters.askAll(members, { path: '/v1/assignments', query }),
-  );
+  const { answers, failed } = await askEach(limiters, members, { path: '/v1/assignments', query });
   reportFailedLimiters(failed);
   silent.push(...failed);
   const assignments: Json[] = answers.flatMap(({ member, body }) =>

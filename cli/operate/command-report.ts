@@ -1,7 +1,7 @@
 /** Prints what a command found, as text or data, once or again and again for `--watch`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KubernetesConfigError } from '../../control-plane/kubernetes/client-config.ts';
-import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { CommandError, durationMs, type ParsedFlags, printProblem, rejectIdle } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFormat, printedText } from '../shared/output.ts';
 
@@ -13,8 +13,7 @@ export const watchHelp = `  -w, --watch                 repeat the report until 
 export interface CommandReport {
   /** The exit status. */
   status: number;
-  /** Undefined if nothing is printed. */
-  value: object | undefined;
+  value: object;
   text(): string;
 }
 
@@ -25,26 +24,37 @@ export async function printReports(
   format: OutputFormat = outputFormat(flags),
 ): Promise<number> {
   const intervalMs = durationMs(flags, 'interval', { default: '2s', min: '100ms', max: '1h' });
-  if (!flags.on('watch') && flags.text('interval') !== undefined)
-    throw new UsageError('--interval has no effect without --watch');
-  if (!flags.on('watch')) return print(await look(), format);
+  if (!flags.on('watch')) {
+    rejectIdle(flags, ['interval'], 'without --watch');
+    return print(await look(), format);
+  }
+  const { exit } = io();
   const ended = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) io().once(signal, () => ended.abort());
+  // Nothing is known before the first report.
+  let status = 1;
+  let isLooking = false;
+  const end = () => {
+    // A server that does not answer would keep the process alive until --timeout.
+    if (isLooking) exit(status);
+    ended.abort();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) io().once(signal, end);
+  // No program reads any more, such as `head`.
+  io().stdout.once('error', () => ended.abort());
   let isFirst = true;
-  for (;;) {
-    let status: number;
+  while (!ended.signal.aborted) {
     try {
-      const report = await look();
+      isLooking = true;
+      const report = await look().finally(() => (isLooking = false));
       const between = format === 'yaml' ? '---\n' : isFirst ? '' : '\n';
       status = print(report, format, io().stdout.isTTY ? '\u001b[H\u001b[2J' : between);
       isFirst = false;
     } catch (error) {
       status = printPassingError(error);
     }
-    if (ended.signal.aborted) return status;
     await sleep(intervalMs, undefined, { signal: ended.signal }).catch(() => undefined);
-    if (ended.signal.aborted) return status;
   }
+  return status;
 }
 
 /** Prints an error that may have passed at the next look, and returns its status. Rethrows errors of flags and of the kubeconfig. */
@@ -55,6 +65,6 @@ function printPassingError(error: unknown): number {
 }
 
 function print({ status, value, text }: CommandReport, format: OutputFormat, before = ''): number {
-  if (value !== undefined) io().stdout.write(before + printedText(value, format, text));
+  io().stdout.write(before + printedText(value, format, text));
   return status;
 }

@@ -7,11 +7,12 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { freePort } from '../../test/support/free-port.ts';
 import { runCommand } from '../../test/support/run-command.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { assignmentsCommand } from './assignments-command.ts';
 import { countersCommand } from './counters-command.ts';
 import { overrideCommand } from './override-command.ts';
 import { statusCommand } from './status-command.ts';
 import { topCommand } from './top-command.ts';
-import { timeRange } from './why-command.ts';
+import { timeRange, whyCommand } from './why-command.ts';
 
 const well = {
   limiter: { name: 'lim-0', instance: 'a', version: '1.0.0' },
@@ -96,6 +97,10 @@ describe('limiters', () => {
   it.each([
     [200, 'text/plain', 'index', 'it is not a debug listener, or has an older version'],
     [200, 'application/json', '{', 'the answer to GET /v1/status is not JSON'],
+    ...['', 'null', '[]', '{}'].map((text): [number, string, string, string] => [
+      ...([200, 'application/json', text] as const),
+      'the answer has no limiter: it is not a debug listener, or has an older version',
+    ]),
     [401, 'text/plain', '', 'it requires a valid token: --token-file, or WEIR_TOKEN_FILE'],
     [403, 'application/problem+json', '{"detail":"the right read is missing"}', 'the right read is missing'],
   ])('that answer %d %s %j are reported in words', async (code, type, text, words) => {
@@ -274,6 +279,41 @@ function answering(
   });
 }
 
+describe('limiters that answer and then reject the question', () => {
+  /** Reports its status, and has no other right. */
+  const rejecting = () =>
+    played(({ url }, response) => {
+      const isStatus = url?.startsWith('/v1/status') === true;
+      response.writeHead(isStatus ? 200 : 403, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify(isStatus ? well : { detail: 'the right "read" is missing' }));
+    });
+
+  it.each([
+    [topCommand, []],
+    [whyCommand, ['shop']],
+    [assignmentsCommand, ['shop']],
+    [countersCommand, ['list', 'shop']],
+    [overrideCommand, ['list', 'shop']],
+  ])('%# are named, and nothing is said about requests', async (command, args) => {
+    const address = await rejecting();
+    expect(await runCommand(command, [...args, '--limiter', address])).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `weir: ${address}: the right "read" is missing\n`,
+    });
+  });
+
+  it('are named beside the answers of others', async () => {
+    const address = await rejecting();
+    const other = await answering('b', { '/v1/top': () => ({ since: null, domainCount: 0, domains: [] }) });
+    expect(await runCommand(topCommand, ['--limiter', address, '--limiter', other])).toEqual({
+      status: 1,
+      stdout: 'no request was over limit\n',
+      stderr: `weir: ${address}: the right "read" is missing\n`,
+    });
+  });
+});
+
 describe('weir counters list', () => {
   const pages: Record<string, unknown> = {
     '': { counters: [counter(5), counter(7)], cursor: 'x', notes: ['a note'] },
@@ -313,6 +353,16 @@ describe('weir counters list', () => {
     const { port } = dying.address() as AddressInfo;
     const args = ['--limiter', `127.0.0.1:${port}`, 'key=value'];
     expect(JSON.parse((await list(other, ...args)).stdout).counters).toHaveLength(1);
+  });
+});
+
+it('weir override list prints what limiters note', async () => {
+  const overrides = () => ({ overrides: [], notes: ['BACKEND_TYPE=memcache stores no overrides'] });
+  const address = await answering('a', { '/v1/overrides': overrides });
+  expect(await runCommand(overrideCommand, ['list', '--limiter', address])).toEqual({
+    status: 0,
+    stdout: 'no overrides\n',
+    stderr: 'weir: BACKEND_TYPE=memcache stores no overrides\n',
   });
 });
 

@@ -8,6 +8,7 @@ import { request } from '../../process/http/node-http.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
+import { isObject } from '../../rules/model.ts';
 import { Cluster } from '../shared/cluster.ts';
 import {
   CommandError,
@@ -15,9 +16,11 @@ import {
   printProblem,
   readArgumentFile,
   timeoutMs,
+  tokenHint,
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import type { AskingUrl } from '../shared/read-input.ts';
 import { podsOf } from './pods.ts';
 
 export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
@@ -152,7 +155,7 @@ export class LimitersClient {
     const answers = await Promise.all(
       this.#limiters.map(async (limiter) => ({
         limiter,
-        answer: await this.ask(limiter, { path: '/v1/status', query }),
+        answer: stateOf(await this.ask(limiter, { path: '/v1/status', query })),
       })),
     );
     const members = new Map<string, AnsweringLimiter>();
@@ -268,6 +271,14 @@ export class LimitersClient {
   }
 }
 
+const notOfLimiter = 'it is not a debug listener, or has an older version';
+
+/** Returns the answer if it is the state of a limiter. Other services may answer the same path. */
+function stateOf(answer: LimiterAnswer): LimiterAnswer {
+  if (!answer.ok || isObject(answer.body?.limiter)) return answer;
+  return { ok: false, status: answer.status, problem: `the answer has no limiter: ${notOfLimiter}` };
+}
+
 function answerOf(
   { status, contentType, text }: { status: number; contentType: string; text: string },
   asked: string,
@@ -284,13 +295,13 @@ function answerOf(
     return {
       ok: false,
       status,
-      problem: 'it requires a valid token: --token-file, or WEIR_TOKEN_FILE',
+      problem: `it ${tokenHint}`,
     };
   if (typeof body?.detail === 'string') return { ok: false, status, problem: body.detail };
   return {
     ok: false,
     status,
-    problem: `${asked} was answered with ${status} ${contentType}: it is not a debug listener, or has an older version`,
+    problem: `${asked} was answered with ${status} ${contentType}: ${notOfLimiter}`,
   };
 }
 
@@ -326,6 +337,11 @@ async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarg
   } catch (error) {
     return [{ address: name, of: name, host, port, problem: `${host}: ${systemErrorReason(error)}` }];
   }
+}
+
+/** How the flags say to ask the URL of a limiter. @throws UsageError */
+export function askingOf(flags: ParsedFlags): AskingUrl {
+  return { token: givenToken(flags), timeoutMs: timeoutMs(flags) };
 }
 
 /** Returns the token of the flags. It is never printed. @throws UsageError */

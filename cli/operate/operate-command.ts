@@ -96,26 +96,37 @@ export async function askOne(
   throw new CommandError('there is no limiter to ask');
 }
 
-/** Queries each group. Limiters that reject the question or do not answer are in `silent`. Rejects if all of them are. */
+interface Answers {
+  answers: { member: AnsweringLimiter; body: Json }[];
+  /** Limiters that rejected the question or did not answer. */
+  failed: FailedLimiter[];
+}
+
+/** Queries one limiter of each group. Rejects if no group answers. */
 export async function askHolders(
   limiters: LimitersClient,
   members: readonly AnsweringLimiter[],
   question: Question,
-): Promise<{ answers: { member: AnsweringLimiter; body: Json }[]; failed: FailedLimiter[] }> {
-  const all = await Promise.all(counterHolders(members).map((group) => askOne(limiters, group, question)));
-  const { answers, failed } = splitAnswers(all);
-  if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
-  return { answers, failed };
+): Promise<Answers> {
+  return answersOf(
+    await Promise.all(counterHolders(members).map((group) => askOne(limiters, group, question))),
+  );
 }
 
-/** Separates answers from limiters that rejected the question or did not answer. */
-export function splitAnswers(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): {
-  answers: { member: AnsweringLimiter; body: Json }[];
-  failed: FailedLimiter[];
-} {
+/** Queries every limiter. Rejects if none answers, because nothing is known then. */
+export async function askEach(
+  limiters: LimitersClient,
+  members: readonly AnsweringLimiter[],
+  question: Question,
+): Promise<Answers> {
+  return answersOf(await limiters.askAll(members, question));
+}
+
+function answersOf(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): Answers {
   const failed = all.flatMap(({ member, answer }) =>
     answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
   );
   const answers = all.flatMap(({ member, answer }) => (answer.ok ? [{ member, body: answer.body }] : []));
+  if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
   return { answers, failed };
 }

@@ -1,6 +1,13 @@
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { commandOf, commandOfVerbs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import {
+  commandOf,
+  commandOfVerbs,
+  type ParsedFlags,
+  printProblem,
+  rejectIdle,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import {
   durationText,
@@ -102,8 +109,7 @@ function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[],
 
 function targetOf(flags: ParsedFlags): OverrideTarget {
   if (!namesLimiters(flags)) return objectsTarget(flags);
-  if (flags.text('wait') !== undefined)
-    throw new UsageError('--wait has no effect with --limiter or WEIR_LIMITERS: only objects become Ready');
+  rejectIdle(flags, ['wait'], 'with --limiter or WEIR_LIMITERS: only objects become Ready');
   return limitersTarget(flags);
 }
 

@@ -174,12 +174,37 @@ function overrideObject(body: Json, { namespace, className, fleet }: Owner): Jso
   };
 }
 
+interface WrittenObject {
+  metadata: { name: string };
+  did: string;
+}
+
+/** Chosen: others rarely write the same object several times in a row. */
+const maxWrites = 5;
+
+/** Writes the object, again if the control plane or another user wrote it at the same time. */
 async function writtenObject(
   cluster: Cluster,
   namespace: string,
   object: Json,
   body: Json,
-): Promise<{ metadata: { name: string }; did: string }> {
+): Promise<WrittenObject> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await writeOnce(cluster, namespace, object, body);
+    } catch (error) {
+      const isConflict = error instanceof ApiError && error.status === 409;
+      if (!isConflict || attempt === maxWrites) throw error;
+    }
+  }
+}
+
+async function writeOnce(
+  cluster: Cluster,
+  namespace: string,
+  object: Json,
+  body: Json,
+): Promise<WrittenObject> {
   const known = await cluster.list(overridePlural, namespace, (one) => one as Json);
   const same =
     known.find((one) => one.metadata.name === object.metadata.name) ??

@@ -8,7 +8,7 @@ import {
   limiterWords,
   reportFailedLimiters,
 } from './limiters.ts';
-import { askHolders, entryTexts, misspelled, splitAnswers, withLimiters } from './operate-command.ts';
+import { askEach, askHolders, entryTexts, misspelled, withLimiters } from './operate-command.ts';
 
 /** An override by its id, or by its domain and entries. */
 export type OverrideSelector = { id: string } | { domain: string; entries: readonly Entry[] };
@@ -66,9 +66,10 @@ export function limitersTarget(flags: ParsedFlags): OverrideTarget {
     list: (domain) =>
       withLimiters(flags, async (limiters) => {
         const { members, silent } = await limiters.living();
-        const { answers, failed } = splitAnswers(await limiters.askAll(members, { path, query: { domain } }));
+        const { answers, failed } = await askEach(limiters, members, { path, query: { domain } });
         const reported = answers.map(({ member, body }) => ({ member, overrides: body.overrides }));
-        return outcomeOf(reported, [...silent, ...failed], failed);
+        const notes = new Set<string>(answers.flatMap(({ body }) => body.notes ?? []));
+        return { ...outcomeOf(reported, [...silent, ...failed], failed), notes: [...notes] };
       }),
     remove: (which) => {
       const query = 'id' in which ? which : { domain: which.domain, entry: entryTexts(which.entries) };

@@ -8,6 +8,7 @@ import {
   commandOf,
   type ParsedFlags,
   printProblem,
+  rejectIdle,
   UsageError,
 } from '../shared/flags.ts';
 import { outputFormat } from '../shared/output.ts';
@@ -68,9 +69,7 @@ function status(flags: ParsedFlags): Promise<number> {
   const isNamed = namesLimiters(flags);
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
-  const idle = selectingFlags.find((flag) => name !== undefined && flags.text(flag) !== undefined);
-  if (idle !== undefined)
-    throw new UsageError(`--${idle} has no effect with a name: the report shows only that object`);
+  if (name !== undefined) rejectIdle(flags, selectingFlags, 'with a name: the report shows only that object');
   const note = (text: string) => printProblem(text);
   const look = async (): Promise<CommandReport> => {
     if (isNamed) return reportOf({ limiters: await namedLimiters(flags) }, isWide);

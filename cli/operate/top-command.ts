@@ -8,8 +8,9 @@ import {
   type Json,
   type LimitersClient,
   limiterHelp,
+  reportFailedLimiters,
 } from './limiters.ts';
-import { splitAnswers, withLimiters } from './operate-command.ts';
+import { askEach, withLimiters } from './operate-command.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
@@ -33,6 +34,7 @@ export const topCommand = commandOf(help, (flags) => {
   const look = async (limiters: LimitersClient): Promise<CommandReport> => {
     const { members, silent } = await limiters.living();
     const report = await topReport(limiters, members, { domain, keys });
+    reportFailedLimiters(report.silent);
     const isEmpty = domain !== undefined && report.domains.length === 0;
     const notes = isEmpty ? await unknownDomain(limiters, members, domain) : [];
     const all = { ...report, notes, silent: [...silent, ...report.silent] };
@@ -70,8 +72,8 @@ async function topReport(
   { domain, keys }: { domain: string | undefined; keys: number },
 ): Promise<TopReport> {
   const path = '/v1/top';
-  const first = await limiters.askAll(members, { path, query: { domain, n: '100' } });
-  const { answers, failed: silent } = splitAnswers(first);
+  const { answers, failed } = await askEach(limiters, members, { path, query: { domain, n: '100' } });
+  const lost = new Map(failed.map((one) => [one.address, one]));
   const reported = new Map<string, Map<AnsweringLimiter, Json>>();
   for (const { member, body } of answers)
     for (const one of body.domains)
@@ -85,8 +87,11 @@ async function topReport(
         others.map(({ member }) => member),
         { path, query: { domain: name, n: '100' } },
       );
-      for (const { member, answer } of more)
-        if (answer.ok && answer.body.domains[0]) of.set(member, answer.body.domains[0]);
+      for (const { member, answer } of more) {
+        const { address } = member.limiter;
+        if (!answer.ok) lost.set(address, { address, problem: answer.problem });
+        else if (answer.body.domains[0]) of.set(member, answer.body.domains[0]);
+      }
     }),
   );
   const domains = Array.from(reported, ([name, of]) => ({ domain: name, ...joined([...of.values()], keys) }));
@@ -96,7 +101,7 @@ async function topReport(
     since: sinces[0] ?? null,
     domainCount: Math.max(domains.length, ...answers.map(({ body }) => body.domainCount)),
     domains: domains.slice(0, maxDomains),
-    silent,
+    silent: [...lost.values()],
   };
 }
 

@@ -3,7 +3,14 @@ import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../sha
 import { outputHelp } from '../shared/output.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
-import { entriesText, entryTexts, limitersCommand, misspelled, windowOf } from './operate-command.ts';
+import {
+  askEach,
+  entriesText,
+  entryTexts,
+  limitersCommand,
+  misspelled,
+  windowOf,
+} from './operate-command.ts';
 
 const help = `Usage: weir why <domain> [<key=value> ...] [flags]
        weir why --request-id <id> [flags]
@@ -12,7 +19,7 @@ Shows why a request was over limit: the rule, the counts, the version of the rul
 the requests over limit that it remembers (REFUSALS_KEPT), and shows the newest one first.
 
   --request-id <id>           x-request-id of the request, or the trace id of its traceparent
-  --at <time>                 show requests within 30 s of this time: RFC 3339, or seconds since 1970
+  --at <time>                 show requests within 15 s of this time: RFC 3339, or seconds since 1970
   --since <time>              show nothing older. A duration such as 10m counts back from now
   --until <time>              show nothing newer
   --limit <n>                 the number of requests to show (default 10)
@@ -41,19 +48,15 @@ export const whyCommand = limitersCommand(help, async (flags, limiters) => {
   );
   const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${max}` };
-  const all = await limiters.askAll(members, { path: '/v1/refusals', query });
+  const { answers, failed } = await askEach(limiters, members, { path: '/v1/refusals', query });
+  reportFailedLimiters(failed);
+  silent.push(...failed);
   const refusals: Json[] = [];
   const remembered: Json[] = [];
-  for (const { member, answer } of all) {
-    if (!answer.ok) {
-      silent.push({ address: member.limiter.address, problem: answer.problem });
-      reportFailedLimiters(silent.slice(-1));
-      continue;
-    }
-    remembered.push({ limiter: member.name, kept: answer.body.kept, since: answer.body.since });
-    for (const one of answer.body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
+  for (const { member, body } of answers) {
+    remembered.push({ limiter: member.name, kept: body.kept, since: body.since });
+    for (const one of body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
   }
-  if (remembered.length === 0) return { status: 1, value: undefined, text: () => '' };
   refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
   const report = { refusals: refusals.slice(0, max), remembered, silent };
   const hint =

@@ -13,6 +13,7 @@ import {
   commandOf,
   type ParsedFlags,
   printProblem,
+  rejectIdle,
   UsageError,
   wholeNumber,
 } from '../shared/flags.ts';
@@ -227,9 +228,7 @@ function readWanted(flags: ParsedFlags): Wanted {
         : '--as reads the rules twice: without --against they cannot be "-", standard input',
     );
   }
-  if (flags.text('max-newly-limited') !== undefined && against === undefined) {
-    throw new UsageError('--max-newly-limited has no effect without --against or --as');
-  }
+  if (against === undefined) rejectIdle(flags, ['max-newly-limited'], 'without --against or --as');
   return {
     rules,
     against,

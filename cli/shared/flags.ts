@@ -31,6 +31,7 @@ export interface ParsedFlags {
   text(name: string): string | undefined;
   list(name: string): string[];
   on(name: string): boolean;
+  isGiven(name: string): boolean;
   positionals: string[];
 }
 
@@ -55,6 +56,7 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
       text: (name) => all[name] as string | undefined,
       list: (name) => (all[name] as string[] | undefined) ?? [],
       on: (name) => all[name] === true,
+      isGiven: (name) => all[name] !== undefined,
       positionals,
     };
   } catch (error) {
@@ -173,6 +175,12 @@ function isTrue(name: string, value: string): boolean {
   const meaning = parseGoBool(value);
   if (meaning !== undefined) return meaning;
   throw new UsageError(`--${name} is true or false, not "${value}"`);
+}
+
+/** Rejects the flags of a list, which have no effect here. `why` ends the message. @throws UsageError */
+export function rejectIdle(flags: ParsedFlags, names: readonly string[], why: string): void {
+  const idle = names.find((name) => flags.isGiven(name));
+  if (idle !== undefined) throw new UsageError(`--${idle} has no effect ${why}`);
 }
 
 /** @throws UsageError */
@@ -313,6 +321,9 @@ export function readArgumentFile(name: string, path: string | number): Buffer {
     throw new UsageError(`${name}: ${systemErrorReason(error)}`, { cause: error });
   }
 }
+
+/** What a limiter that answers 401 needs. */
+export const tokenHint = 'requires a valid token: --token-file, or WEIR_TOKEN_FILE';
 
 /** Like `readArgumentFile`, for a URL. `hint` is added for a status. Redirects are not followed, so that a token goes nowhere else. */
 export async function fetchArgument<T>(

@@ -18,6 +18,8 @@ export interface CommandIo {
   cwd(): string;
   /** Calls `listener` at the first signal of this name. */
   once(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown;
+  /** Ends the process, also if connections are open. */
+  exit(status: number): void;
 }
 
 export const processIo: CommandIo = {
@@ -35,6 +37,7 @@ export const processIo: CommandIo = {
   started: process.argv[1] ?? '',
   cwd: () => process.cwd(),
   once: (signal, listener) => process.once(signal, listener),
+  exit: (status) => process.exit(status),
 };
 
 const running = new AsyncLocalStorage<CommandIo>();

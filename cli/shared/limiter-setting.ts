@@ -1,6 +1,7 @@
 /** Describes the limiter of a command by the limiter's own settings, one `--setting NAME=VALUE` for each. */
 import type { explainingSettings as ExplainingSettings } from '../../limiter/settings/naming.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
+import { parseGoBool } from '../../process/settings/go-values.ts';
 import { hintOf, type ParsedFlags, UsageError } from './flags.ts';
 import { io } from './io.ts';
 
@@ -13,6 +14,14 @@ interface GivenSettings {
 
 export interface DescribedLimiter extends GivenSettings {
   explaining: ReturnType<typeof ExplainingSettings>;
+}
+
+const mergingSetting = 'MERGE_DOMAIN_CONFIG=';
+
+/** Whether settings allow several files of one domain. The last setting of a name counts. */
+export function mergesDomains(settings: readonly string[]): boolean {
+  const given = settings.findLast((text) => text.startsWith(mergingSetting));
+  return given !== undefined && parseGoBool(given.slice(mergingSetting.length)) === true;
 }
 
 /**

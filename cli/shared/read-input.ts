@@ -13,7 +13,7 @@ import { checkSources, type SourceCheckOptions } from '../../rules/validate-sour
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
-import { escaped, fetchArgument, type ParsedFlags, printProblem, UsageError } from './flags.ts';
+import { escaped, fetchArgument, type ParsedFlags, printProblem, tokenHint, UsageError } from './flags.ts';
 import { io } from './io.ts';
 import { type PlainError, plainError } from './plain-words.ts';
 import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
@@ -193,8 +193,8 @@ export function printInputErrors(input: RuleInput): boolean {
   }
   for (const error of plainErrors(input).slice(0, shown)) printProblem(formatRuleError(error));
   if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more\n`);
-  const isFile = !/^https?:/.test(path);
-  if (isFile) io().stderr.write(`"weir check ${escaped(path)}" shows the lines and how to correct them\n`);
+  if (!isUrl(path))
+    io().stderr.write(`"weir check ${escaped(path)}" shows the lines and how to correct them\n`);
   return true;
 }
 
@@ -262,22 +262,29 @@ function duplicateText({ kind, source }: LoadedSource, text: string): string {
   return `duplicate domain '${source.domain}' in ${what} ${source.name}: limiters get only one of them`;
 }
 
-/** Timeout for the answer of a limiter. */
-const timeoutMs = 30_000;
+/** Whether an argument is the URL of a running limiter's debug listener. */
+export function isUrl(path: string): boolean {
+  return /^https?:\/\//.test(path);
+}
 
-/** Reads an argument that may also be the address of a running limiter's debug listener. @throws UsageError */
-export async function readInputOrUrl(path: string, options: InputOptions): Promise<RuleInput> {
-  if (!/^https?:\/\//.test(path)) return readInput(path, options);
+/** How to ask a limiter at a URL. */
+export interface AskingUrl {
+  token: string | undefined;
+  timeoutMs: number;
+}
+
+/** Reads the rules of a running limiter. @throws UsageError */
+export async function readUrl(path: string, { token, timeoutMs }: AskingUrl): Promise<RuleInput> {
   const url = URL.parse(path);
   if (url === null) throw new UsageError(`"${path}" is not a URL`);
   if (url.username !== '' || url.password !== '')
     throw new UsageError(`${url.origin}: an address with a name or a password is not accepted`);
   if (url.pathname === '/') url.pathname = '/rlconfig';
   url.searchParams.set('format', 'json');
-  return inputOfLimiter(
-    path,
-    ruleFiles(await fetchArgument(url, { timeoutMs }, (response) => response.text()), url),
-  );
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const hint = (status: number) => (status === 401 ? `: it ${tokenHint}` : '');
+  const text = await fetchArgument(url, { timeoutMs, headers }, (response) => response.text(), hint);
+  return inputOfLimiter(path, ruleFiles(text, url));
 }
 
 /** Reads a limiter's answer to `/rlconfig?format=json`. */

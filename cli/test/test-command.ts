@@ -13,7 +13,14 @@ import {
 } from '../forms/report.ts';
 import { readReplayRules } from '../replay/replay-command.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { commandOf, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
+import {
+  commandOf,
+  type ParsedFlags,
+  paintFor,
+  printProblem,
+  rejectIdle,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { printedText, timeText } from '../shared/output.ts';
 import { servedByFlags } from '../shared/read-input.ts';
@@ -248,6 +255,8 @@ async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<void>();
   io().once('SIGINT', resolve);
   io().once('SIGTERM', resolve);
+  // No program reads any more, such as `head`.
+  io().stdout.once('error', () => resolve());
   let [status, read] = [0, new Set<string>()];
   const follow = (): void => watching.follow([...wanted.folders, ...Array.from(read, folderOrParent)], read);
   const run = (): void => {
@@ -282,6 +291,7 @@ function folderOrParent(path: string): string {
 }
 
 async function record(recording: string, flags: ParsedFlags): Promise<number> {
+  rejectIdle(flags, ['min-coverage', 'watch', 'output', 'quiet'], 'with --record, which runs no tests');
   const [place, stray] = flags.positionals;
   if (place === undefined || stray !== undefined) throw new UsageError('--record needs one set of rules');
   const rules = readReplayRules(place, {

@@ -1,6 +1,6 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/signing-keys.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { commandOf, type ParsedFlags, readArgumentFile, UsageError } from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, readArgumentFile, readTime, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { dataText, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
@@ -85,7 +85,8 @@ export const webhookCommand = commandOf(
 async function verify(flags: ParsedFlags): Promise<number> {
   const output = outputFormat(flags);
   const toleranceMs = tolerance(flags.text('tolerance') ?? '5m');
-  const nowMs = time(flags.text('now'));
+  const now = flags.text('now');
+  const nowMs = now === undefined ? Date.now() : readTime('--now', now);
   const headers = givenHeaders(flags);
   const secrets = await findSecrets(
     {
@@ -123,11 +124,4 @@ function tolerance(text: string): number {
   const ms = parseGoDuration(text);
   if (ms !== undefined && ms >= 0) return ms;
   throw new UsageError(`--tolerance is a duration such as 5m or 24h, not "${text}"`);
-}
-
-function time(text: string | undefined): number {
-  if (text === undefined) return Date.now();
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(/^\d{4}-\d\d-\d\d/.test(text) ? text : '');
-  if (Number.isFinite(ms)) return ms;
-  throw new UsageError(`--now is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "${text}"`);
 }

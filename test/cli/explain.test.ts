@@ -54,6 +54,23 @@ describe('weir explain', () => {
     });
   });
 
+  it('keeps colors of rules and requests from the terminal', () => {
+    const input = JSON.stringify({
+      domain: 'd',
+      descriptors: [{ key: 'a\u001b[8m', rate_limit: { unit: 'day', requests_per_unit: 1 } }],
+    });
+    const { stdout } = runWeir(['explain', '-', 'd', 'a\u001b[8m=\u001b[31m'], { input });
+    expect(stdout).toContain('d: a\\u001b[8m=\\u001b[31m\n');
+    expect(stdout).not.toContain('\u001b');
+  });
+
+  it('rejects flags for limiters if it reads files', () => {
+    expect(runWeir(['explain', 'examples/rules', 'shop', 'a=b', '--timeout', '1s'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--timeout has no effect without a limiter'),
+    });
+  });
+
   it('takes a bucket of quota clients for the descriptor that it matches', () => {
     const explain = ['explain', 'examples/rules', ...at, 'shop'];
     const { stdout: plain } = runWeir([...explain, 'path=/search/x', 'plan=gold']);
@@ -192,10 +209,10 @@ d: message=b
     const input = several.replace('window: 5m', 'unit: month');
     const args = ['explain', '-', 'd', 'tenant=a', ...at];
     expect(runWeir(args, { input }).stdout).toContain('counter key: 1{d;tenant=a}2592000:sliding\n');
-    const { status, stderr } = runWeir([...args, ...setting('USE_CALENDAR_MONTH_RATE_LIMIT=true')], {
-      input,
-    });
-    expect([status, stderr]).toEqual([2, expect.stringContaining('<stdin>:4:')]);
+    for (const one of ['USE_CALENDAR_MONTH_RATE_LIMIT=true', 'REDIS_SCRIPTS=never']) {
+      const { status, stderr } = runWeir([...args, ...setting(one)], { input });
+      expect([one, status, stderr]).toEqual([one, 2, expect.stringContaining('<stdin>:4:')]);
+    }
   });
 
   it('prints every limit as JSON', () => {
@@ -286,6 +303,10 @@ d: message=b
           inForce: ['blocked'],
         },
       ]);
+      expect(runWeir(['explain', address, 'shop', 'a=b', '--fleet', 'edge'])).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining('--fleet has no effect with a limiter, which has loaded its rules'),
+      });
       const unreachable = runWeir(['explain', '127.0.0.1:1', 'shop', 'a=b']);
       expect([unreachable.stderr, unreachable.status]).toEqual([
         'weir: 127.0.0.1:1: connection refused\n',
@@ -326,7 +347,8 @@ d: message=b
         "duplicate domain 'd' in manifest default/b: limiters get only one of them",
       ),
     });
-    expect(explain(holders, '--merge-domain-configs').stdout).toContain('limit: 7 per day');
+    for (const flag of ['--merge-domain-configs', '--setting=MERGE_DOMAIN_CONFIG=true'])
+      expect(explain(holders, flag).stdout).toContain('limit: 7 per day');
   });
 
   it('takes the manifests of one class, which it asks for if there are several', () => {

@@ -328,6 +328,9 @@ tests:
   it('says so if it cannot', () => {
     expect(test(join(folder, 'shop.yaml'), '--record', join(folder, 'none'))).toMatchObject({ status: 2 });
     expect(test('--record', join(folder, 'none'))).toMatchObject({ status: 2 });
+    expect(test(folder, '--record', join(folder, 'none'), '-o', 'json').stderr).toContain(
+      '--output has no effect with --record, which runs no tests',
+    );
   });
 });
 

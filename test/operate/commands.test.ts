@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { diffCommand } from '../../cli/diff/diff-command.ts';
 import { budgetCommand } from '../../cli/operate/budget-command.ts';
 import { countersCommand } from '../../cli/operate/counters-command.ts';
 import type { Json } from '../../cli/operate/limiters.ts';
@@ -386,6 +387,13 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
       expect.stringContaining('it requires a valid token'),
     ]);
     expect((await runCommand(statusCommand, [...of([asking]), '--token-file', token])).status).toBe(0);
+    const url = `http://127.0.0.1:${asking.ports.debug}`;
+    const diff = (...more: string[]) => runCommand(diffCommand, [url, join(root, 'config'), ...more]);
+    expect(await diff()).toMatchObject({
+      status: 2,
+      stderr: `weir: ${url} answered 401: it requires a valid token: --token-file, or WEIR_TOKEN_FILE\n`,
+    });
+    expect(await diff('--token-file', token)).toMatchObject({ status: 0, stdout: 'no changes\n' });
     await asking.stop();
   });
 

@@ -181,6 +181,18 @@ describeWithApiServer('weir override in a cluster', (api) => {
     });
   });
 
+  it('makes one object of two that are set at the same time', async () => {
+    const place = ['shop', 'key=twice'];
+    const block = ['--block', '--for', '1h', '--wait', '0s', '--reason'];
+    const both = await Promise.all([
+      run('set', ...place, ...block, 'one'),
+      run('set', ...place, ...block, 'two'),
+    ]);
+    expect(both.map(({ status }) => status)).toEqual([0, 0]);
+    expect(both.map(({ stderr }) => /was (\w+)/.exec(stderr)?.[1]).sort()).toEqual(['made', 'replaced']);
+    expect((await run('rm', ...place)).stdout).toMatch(/^1 override was removed\n/);
+  });
+
   it('makes a grant once', async () => {
     const grant = () =>
       runCommand(countersCommand, [

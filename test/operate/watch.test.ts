@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -9,22 +9,27 @@ import { runWeirHere } from '../support/run-command.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { weirProgram } from '../support/weir-program.ts';
 
-/** A server that is sometimes down, when it answers nothing but errors. */
-async function unsteadyServer(
-  answerOf: (path: string) => object,
-): Promise<{ address: string; setDown(isDown: boolean): void }> {
-  let isDown = true;
-  const server = createServer(({ url = '' }, response) => {
-    response.setHeader('Content-Type', 'application/json');
-    if (isDown) response.writeHead(503).end('{"message":"out of order"}');
-    else response.end(JSON.stringify(answerOf(url)));
-  }).listen(0, '127.0.0.1');
+/** The address of a server. */
+async function served(answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, '127.0.0.1');
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
   await once(server, 'listening');
-  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A server that is sometimes down, when it answers nothing but errors. */
+async function unsteadyServer(
+  answerOf: (path: string) => object,
+): Promise<{ address: string; setDown(isDown: boolean): void }> {
+  let isDown = true;
+  const address = await served(({ url = '' }, response) => {
+    response.setHeader('Content-Type', 'application/json');
+    if (isDown) response.writeHead(503).end('{"message":"out of order"}');
+    else response.end(JSON.stringify(answerOf(url)));
+  });
   return { address, setDown: (value) => (isDown = value) };
 }
 
@@ -79,6 +84,25 @@ describe('--watch', () => {
     await program.printed(new RegExp(`${report}[^]*${problem}[^]*${problem}`));
     await program.stop('SIGINT');
     expect(program.process.exitCode).toBe(statusOfProblem);
+  });
+
+  it('ends at once although a limiter does not answer', async () => {
+    const asked = Promise.withResolvers<void>();
+    const address = await served(() => asked.resolve());
+    const program = watching('top', '--limiter', address, '--timeout', '5m');
+    await asked.promise;
+    expect(await program.stop('SIGINT')).toEqual({ code: 1, signal: null });
+  });
+
+  it('ends when no program reads its output any more', async () => {
+    const { address, setDown } = await unsteadyServer(() => ({ limiter: { name: 'lim-0', instance: 'a' } }));
+    setDown(false);
+    const status = ['status', '--limiter', address, '--watch', '--interval', '100ms'];
+    const args = ['-c', '"$0" "$@" | head -n 1', process.execPath, weirProgram, ...status];
+    const program = new ChildProgram({ command: 'sh', args, group: true });
+    onTestFinished(async () => void (await program.stop('SIGKILL')));
+    await program.ended;
+    expect(program.stdout).toMatch(/^LIMITER .*\n$/);
   });
 
   it('ends if no cluster is configured', async () => {

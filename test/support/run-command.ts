@@ -51,6 +51,7 @@ async function keepingOutput(
     env,
     cwd: () => process.cwd(),
     once: () => {},
+    exit: () => {},
     started: '',
   };
   outcome.status = await run(io);

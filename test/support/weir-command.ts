@@ -53,6 +53,7 @@ const commands = new BlockingWorker<CommandQuestion, CommandOutcome>(
       env,
       cwd: () => process.cwd(),
       once: () => {},
+      exit: () => {},
       started: '',
     };
     const status = await main([...args], io, program);
