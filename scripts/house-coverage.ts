@@ -1,6 +1,6 @@
 /**
- * Loaded into a program that is measured (`--import`). At each SIGUSR2, it reports which of our functions ran since the last one,
- * in each thread. A thread that ends also reports.
+ * Loaded into a program that is measured (`--import`). At each SIGUSR2, it reports how often each of our functions ran since the last
+ * one, in each thread. A thread that ends also reports.
  */
 import { appendFileSync } from 'node:fs';
 import { type Profiler, Session } from 'node:inspector';
@@ -33,7 +33,10 @@ function ranFunctions({ url, functions }: Profiler.ScriptCoverage): string[] {
       // V8 counts the initial values of fields as a function of their own.
       .filter(({ functionName }) => !functionName.startsWith('<'))
       .filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
-      .map(({ functionName, ranges }) => `${url}\t${functionName}\t${ranges[0]?.startOffset}\n`)
+      .map(({ functionName, ranges }) => {
+        const { startOffset, count } = ranges[0]!;
+        return `${url}\t${functionName}\t${startOffset}\t${count}\n`;
+      })
   );
 }
 

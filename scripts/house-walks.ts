@@ -23,8 +23,8 @@ export interface Walk {
 
 type Undo = (() => unknown)[];
 
-/** How often a walk is repeated. Functions of an unrelated timer are not in all of the results. */
-const samples = 5;
+/** How often a walk is repeated. */
+const samples = 10;
 /** So long that gRPC sends it in seconds, which makes the header section of a call repeat the last one. */
 const timeoutMs = 200_000_000;
 /** The time that other threads may take to report. */
@@ -113,26 +113,33 @@ function watched(reported: string): Record<string, string> {
   return { NODE_OPTIONS: `--import ${preload}`, HOUSE_COVERAGE: reported };
 }
 
-/** Returns the functions that ran each time that `act` was called. */
+/**
+ * Returns the functions that ran each time that `act` was called, and more often than while nothing happened for the same time. So it
+ * leaves out the timers of a running program, such as renewals of Lease objects.
+ */
 async function walkOf(
   processes: readonly { pid: number; reported: string }[],
   act: () => Promise<unknown>,
   waitMs: number,
 ): Promise<Walk> {
-  const runs: Set<string>[] = [];
+  const walks: FunctionCounts[] = [];
+  const pauses: FunctionCounts[] = [];
+  await report(processes, waitMs);
   for (let i = 0; i < samples; i++) {
-    await report(processes, waitMs);
+    const startMs = performance.now();
     await act();
-    await report(processes, waitMs);
-    const lines = processes.flatMap(({ reported }) => readFileSync(reported, 'utf8').split('\n'));
-    runs.push(new Set(lines.filter((line) => line.includes('\t'))));
+    const tookMs = performance.now() - startMs;
+    walks.push(await report(processes, waitMs));
+    await sleep(tookMs);
+    pauses.push(await report(processes, waitMs));
   }
-  const [first, ...rest] = runs as [Set<string>, ...Set<string>[]];
   const byFile: Record<string, string[]> = {};
   const root = pathToFileURL(projectRoot).href;
-  for (const line of first) {
-    if (!rest.every((run) => run.has(line))) continue;
-    const [url = '', name = ''] = line.split('\t');
+  for (const place of walks[0]!.keys()) {
+    // The number of calls by a timer differs by one at most from one period to the next.
+    const more = sumOf(walks, place) - sumOf(pauses, place);
+    if (walks.some((walk) => !walk.has(place)) || more < samples / 2) continue;
+    const [url = '', name = ''] = place.split('\t');
     const path = url.slice(root.length).replace(/^\//, '');
     if (!url.startsWith(root) || /^(?:node_modules|scripts|bin)\//.test(path)) continue;
     byFile[path] = [...(byFile[path] ?? []), name === '' ? '(nameless)' : name];
@@ -141,15 +148,30 @@ async function walkOf(
   return { files: Object.keys(byFile).length, functions, byFile };
 }
 
+/** The number of calls of each function, by file, name and offset. */
+type FunctionCounts = ReadonlyMap<string, number>;
+
+function sumOf(reports: readonly FunctionCounts[], place: string): number {
+  return reports.reduce((sum, counts) => sum + (counts.get(place) ?? 0), 0);
+}
+
+/** Returns the calls since the last report. */
 async function report(
   processes: readonly { pid: number; reported: string }[],
   waitMs: number,
-): Promise<void> {
+): Promise<FunctionCounts> {
   for (const { reported } of processes) truncateSync(reported);
   for (const { pid } of processes) process.kill(pid, 'SIGUSR2');
   for (const { reported } of processes)
     while (!readFileSync(reported, 'utf8').endsWith('.\n')) await sleep(1);
   await sleep(waitMs);
+  const counts = new Map<string, number>();
+  for (const line of processes.flatMap(({ reported }) => readFileSync(reported, 'utf8').split('\n'))) {
+    const end = line.lastIndexOf('\t');
+    const place = line.slice(0, end);
+    if (end > 0) counts.set(place, (counts.get(place) ?? 0) + Number(line.slice(end + 1)));
+  }
+  return counts;
 }
 
 async function withUndo(work: (undo: Undo, folder: string) => Promise<Walk>): Promise<Walk> {
