@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject } from '../model/config-object.ts';
-import { type ConnectedLimiter, type FleetLimiters, FleetRollout } from '../reconcile/fleet-rollout.ts';
+import { type FleetLimiter, type FleetLimiters, FleetRollout } from '../reconcile/fleet-rollout.ts';
 import { type FleetFacts, fleetStatus } from './fleet-status.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
@@ -14,20 +14,20 @@ const fleet: FleetObject = {
 };
 const newest = { number: 2, ms: noonMs, version: 'v2', needs: noCapabilities };
 
-function limiter(name: string, accepted: number, traits: Partial<ConnectedLimiter> = {}): ConnectedLimiter {
+function limiter(name: string, accepted: number, traits: Partial<FleetLimiter> = {}): FleetLimiter {
   const common = {
     isWeir: true,
+    state: 'connected' as const,
     sinceMs: noonMs,
     hasNothing: false,
     rejection: undefined,
-    isJoining: false,
     capabilities,
   };
   return { name, accepted, ...common, ...traits };
 }
 
 function statusWith(limiters: Partial<FleetLimiters>, facts: Partial<FleetFacts> = {}) {
-  const all = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false, ...limiters };
+  const all = { limiters: [], coming: [], isShort: false, mayBeMore: false, ...limiters };
   const standing = new FleetRollout(all);
   return fleetStatus({ fleet, limiters: standing, newest, previous: undefined, nowMs: noonMs, ...facts });
 }
@@ -44,7 +44,7 @@ describe('fleetStatus', () => {
     const refusal = { number: 2, message: 'no', sinceMs: noonMs, resources: undefined };
     const stamp = { lastTransitionTime: '2026-01-02T12:00:00Z', observedGeneration: 3 };
     const message = "not in force on every limiter of fleet 'edge'; rejected by a since 12:00:00Z: no";
-    expect(statusWith({ connected: [limiter('a', 1, { rejection: refusal }), limiter('b', 2)] })).toEqual({
+    expect(statusWith({ limiters: [limiter('a', 1, { rejection: refusal }), limiter('b', 2)] })).toEqual({
       observedGeneration: 3,
       limiters: '2/2',
       expected: 2,
@@ -66,65 +66,56 @@ describe('fleetStatus', () => {
     });
   });
 
-  const absent = [
-    { name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, capabilities, rejected: new Set<string>() },
-  ];
+  const away = { state: 'away' } as const;
   const cases: [
     what: string,
     limiters: Partial<FleetLimiters>,
     facts: Partial<FleetFacts>,
     statusTexts: string[],
   ][] = [
-    ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
+    ['all current', { limiters: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
     ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
     [
       'one that is behind',
-      { connected: [...well, limiter('c', 1)] },
+      { limiters: [...well, limiter('c', 1)] },
       {},
       ['3/3 current 2', 'False Pending', 'True Changing'],
     ],
     [
       'one that joins',
-      { connected: [...well, limiter('c', 0, { isJoining: true })], coming: ['d'] },
+      { limiters: [...well, limiter('c', 0, { state: 'joining' })], coming: ['d'] },
       {},
       ['2/2 current 2', 'True AllLimiters', 'True Joining'],
     ],
-    ['one away', { connected: well, absent }, {}, ['2/3 current 2', 'Unknown Disconnected', 'False Settled']],
+    [
+      'one away',
+      { limiters: [...well, limiter('c', 1, away)] },
+      {},
+      ['2/3 current 2', 'Unknown Disconnected', 'False Settled'],
+    ],
     [
       'one away that had the newest rules',
-      {
-        connected: well,
-        absent: [
-          {
-            name: 'c',
-            sinceMs: noonMs,
-            accepted: 2,
-            hasNothing: false,
-            capabilities,
-            rejected: new Set<string>(),
-          },
-        ],
-      },
+      { limiters: [...well, limiter('c', 2, away)] },
       {},
       ['2/3 current 2', 'True AllLimiters', 'False Settled'],
     ],
     [
       'one that is too old for some of its rules',
       {
-        connected: [...well, limiter('c', 2, { capabilities: ['windows'] })],
+        limiters: [...well, limiter('c', 2, { capabilities: ['windows'] })],
       },
       { newest: { ...newest, needs: ['windows', 'calendar'] } },
       ['3/3 current 2', 'False LimiterTooOld', 'False Settled'],
     ],
     [
       'fewer than there should be',
-      { connected: well, isShort: true },
+      { limiters: well, isShort: true },
       { fleet: { ...fleet, spec: { ...fleet.spec, count: 5 } } },
       ['2/5 current 2', 'Unknown Disconnected', 'False Settled'],
     ],
     [
       'nothing to run',
-      { connected: well },
+      { limiters: well },
       { newest: undefined },
       ['2/2 current 0', 'False NoRules', 'False Settled'],
     ],
@@ -134,21 +125,21 @@ describe('fleetStatus', () => {
   });
 
   it('names the version that is loading', () => {
-    const { conditions } = statusWith({ connected: [...well, limiter('c', 1)] });
+    const { conditions } = statusWith({ limiters: [...well, limiter('c', 1)] });
     expect(conditions[1]?.message).toBe('version v2 is loading');
   });
 
   it('is the same a second later, and keeps the time of a transition', () => {
-    const previous = statusWith({ connected: well });
+    const previous = statusWith({ limiters: well });
     const later = { previous, nowMs: noonMs + 1_000 };
-    expect(statusWith({ connected: well }, later)).toEqual(previous);
+    expect(statusWith({ limiters: well }, later)).toEqual(previous);
     const [ready] = statusWith({}, later).conditions;
     expect(ready?.lastTransitionTime).toBe('2026-01-02T12:00:01Z');
   });
 
   it('is not ready while something is wrong with who may use it', () => {
     const problem = { reason: 'Invalid', message: 'no', meanwhile: 'what held stays' } as const;
-    const { conditions } = statusWith({ connected: well }, { problem });
+    const { conditions } = statusWith({ limiters: well }, { problem });
     expect(conditions[0]).toMatchObject({
       status: 'False',
       reason: 'Invalid',

@@ -121,7 +121,7 @@ function* played(
 }
 
 function withStatus({ outcomes }: ClusterDecision): ConfigObject[] {
-  const noLimiters = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
+  const noLimiters = { limiters: [], coming: [], isShort: false, mayBeMore: false };
   const standing = new FleetRollout(noLimiters).of({ number: 1, ms: 0, needs: [] });
   return [...outcomes.values()].map((outcome) => {
     const facts = { outcome, standing, awaitsMore: false, hasOthers: false, isOversize: false };

@@ -195,13 +195,18 @@ function servedVersions(
   return { has, versions: [version], numbers: VersionedMap.of([[version, number]]) };
 }
 
-/** A connected limiter, with the properties that statuses need. Numbers are those of the `VersionLedger`; times are since 1970. */
-export interface ConnectedLimiter {
+/** A limiter of a fleet, with the properties that statuses need. Numbers are those of the `VersionLedger`; times are since 1970. */
+export interface FleetLimiter {
   name: string;
   isWeir: boolean;
-  /** The time since which it is connected. */
+  /**
+   * `joining`: it has just connected and may still answer its first snapshot. Until then, statuses do not wait for it. `away`: it is
+   * expected but not connected.
+   */
+  state: 'connected' | 'joining' | 'away';
+  /** The time since which it is connected, or not connected. */
   sinceMs: number;
-  /** The number of the snapshot that it has in force; 0 if none is known. */
+  /** The number of the snapshot that it has in force, as far as it has reported one; 0 if none is known. */
   accepted: number;
   /** Whether it has no rules in force at all. */
   hasNothing: boolean;
@@ -210,27 +215,11 @@ export interface ConnectedLimiter {
   rejection:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
     | undefined;
-  /** Whether it has just connected and may still answer its first snapshot. Until then, statuses do not wait for it. */
-  isJoining: boolean;
 }
 
-/** A limiter that is expected but not connected. */
-export interface AbsentLimiter {
-  name: string;
-  /** The time since which nothing was heard from it. */
-  sinceMs: number;
-  /** The number of the snapshot that it had in force at that time; 0 if none is known. */
-  accepted: number;
-  hasNothing: boolean;
-  capabilities: Capabilities;
-  /** The resources of its version that it rejected. */
-  rejected: ReadonlySet<string>;
-}
-
-/** The limiters of a fleet, connected or not. */
+/** The limiters of a fleet. */
 export interface FleetLimiters {
-  connected: readonly ConnectedLimiter[];
-  absent: readonly AbsentLimiter[];
+  limiters: readonly FleetLimiter[];
   /** Limiters that are neither connected nor expected yet: pods that are not ready. */
   coming: readonly string[];
   /** Whether more limiters are expected whose names are unknown. */
@@ -273,8 +262,9 @@ export class FleetRollout {
   /** Whether a limiter is not Weir's. */
   readonly hasOthers: boolean;
   readonly #limiters: FleetLimiters;
-  /** Connected limiters that count. */
-  readonly #expected: readonly ConnectedLimiter[];
+  /** The limiters that count. */
+  readonly #expected: readonly FleetLimiter[];
+  readonly #connected: number;
   readonly #minAccepted: number;
   /** The capabilities of all of them. */
   readonly #supported: Capabilities;
@@ -285,33 +275,34 @@ export class FleetRollout {
   readonly #formerAnswers: ReadonlyMap<string, RolloutProgress>;
 
   /** `former`: the same fleet a moment ago. */
-  constructor(limiters: FleetLimiters, former?: FleetRollout) {
-    this.#limiters = sorted(limiters);
+  constructor(fleet: FleetLimiters, former?: FleetRollout) {
+    this.#limiters = sorted(fleet);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
-    const { connected, absent } = this.#limiters;
-    const settled = connected.filter(({ isJoining }) => !isJoining);
-    this.#expected = settled.length > 0 ? settled : connected;
-    const all = [...this.#expected, ...absent];
-    const none = Number.POSITIVE_INFINITY;
-    this.#minAccepted = all.reduce((min, { accepted }) => Math.min(min, accepted), none);
-    this.#supported = all.reduce<Capabilities>(
-      (common, { capabilities: own }) =>
-        own === common ? common : common.filter((one) => own.includes(one)),
-      capabilities,
-    );
-    this.hasOthers = connected.some(({ isWeir }) => !isWeir);
+    const { limiters } = this.#limiters;
+    const isSettled = limiters.some(({ state }) => state === 'connected');
+    this.#expected = isSettled ? limiters.filter(({ state }) => state !== 'joining') : limiters;
+    this.hasOthers = limiters.some(({ isWeir, state }) => !isWeir && state !== 'away');
     // Limiters with equal rejections share one list.
-    const rejected = new Set(this.#expected.map(({ rejection }) => rejection?.resources));
-    this.#rejected = new Set([
-      ...[...rejected].flatMap((resources) => [...(resources?.keys() ?? [])]),
-      ...absent.flatMap(({ rejected }) => [...rejected]),
-    ]);
+    const lists = new Set<ReadonlyMap<string, string>>();
+    let connected = 0;
+    let minAccepted = Number.POSITIVE_INFINITY;
+    let supported: Capabilities = capabilities;
+    for (const { state, accepted, rejection, capabilities: own } of this.#expected) {
+      if (state !== 'away') connected += 1;
+      minAccepted = Math.min(minAccepted, accepted);
+      if (own !== supported) supported = supported.filter((one) => own.includes(one));
+      if (rejection?.resources !== undefined) lists.add(rejection.resources);
+    }
+    this.#connected = connected;
+    this.#minAccepted = minAccepted;
+    this.#supported = supported;
+    this.#rejected = new Set([...lists].flatMap((resources) => [...resources.keys()]));
   }
 
   /** Names of limiters that are expected soon, or that have not sent their first answer. */
   get joining(): string[] {
-    const names = this.#limiters.connected.filter(({ isJoining }) => isJoining).map(({ name }) => name);
-    return [...names, ...this.#limiters.coming];
+    const { limiters, coming } = this.#limiters;
+    return [...limiters.filter(({ state }) => state === 'joining').map(({ name }) => name), ...coming];
   }
 
   /**
@@ -352,16 +343,14 @@ export class FleetRollout {
 
   /** Returns whether a limiter may run rules of this resource that are in no snapshot from this one on. */
   mayRun(resource: string, sinceNumber: number): boolean {
-    const { connected, absent, isShort } = this.#limiters;
+    const { limiters, isShort } = this.#limiters;
     if (isShort || this.#rejected.has(resource)) return true;
-    return [...connected, ...absent].some(
-      ({ accepted, hasNothing }) => !hasNothing && accepted < sinceNumber,
-    );
+    return limiters.some(({ accepted, hasNothing }) => !hasNothing && accepted < sinceNumber);
   }
 
   /** The number of all expected limiters. */
   get total(): number {
-    return this.#expected.length + this.#limiters.absent.length;
+    return this.#expected.length;
   }
 
   /** Returns whether these limiters would lead to the same answers. */
@@ -373,13 +362,15 @@ export class FleetRollout {
     const tooOld: { name: string; sinceMs: number }[] = [];
     const rejecting: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
+    const away: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
     for (const limiter of this.#expected) {
-      const { name, accepted, rejection, sinceMs } = limiter;
+      const { name, state, accepted, rejection, sinceMs } = limiter;
       const rejected = rejection?.resources?.get(resource);
       const isTooOld = !supports(limiter.capabilities, needs);
       if (accepted >= since && rejected === undefined && !isTooOld) continue;
-      if (isTooOld) {
+      if (state === 'away') away.push({ name, sinceMs });
+      else if (isTooOld) {
         tooOld.push({ name, sinceMs });
         hasOlder = true;
       } else if (rejection !== undefined && rejection.number >= since) {
@@ -390,17 +381,11 @@ export class FleetRollout {
         hasOlder ||= accepted > 0;
       }
     }
-    const { absent, isShort, mayBeMore } = this.#limiters;
-    const away = absent
-      .filter(
-        (one) => one.accepted < since || one.rejected.has(resource) || !supports(one.capabilities, needs),
-      )
-      .map(({ name, sinceMs }) => ({ name, sinceMs }));
-    const connected = this.#expected.length;
-    const total = connected + absent.length;
+    const { total } = this;
+    const { isShort, mayBeMore } = this.#limiters;
     return {
       total,
-      connected,
+      connected: this.#connected,
       inForce: total - rejecting.length - tooOld.length - pending.length - away.length,
       rejected: firstFew(rejecting),
       tooOld: firstFew(tooOld),
@@ -414,13 +399,8 @@ export class FleetRollout {
   }
 }
 
-function sorted({ connected, absent, coming, ...rest }: FleetLimiters): FleetLimiters {
-  return {
-    ...rest,
-    connected: connected.toSorted(byName),
-    absent: absent.toSorted(byName),
-    coming: coming.toSorted(),
-  };
+function sorted({ limiters, coming, ...rest }: FleetLimiters): FleetLimiters {
+  return { ...rest, limiters: limiters.toSorted(byName), coming: coming.toSorted() };
 }
 
 function firstFew<T>(items: readonly T[]): FirstFew<T> {

@@ -11,17 +11,18 @@ import {
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import { defaultGraceSeconds } from '../model/object-models.ts';
-import {
-  type AbsentLimiter,
-  type ConnectedLimiter,
-  type FleetLimiters,
-  FleetRollout,
-  type VersionLedger,
-} from './fleet-rollout.ts';
+import { type FleetLimiter, type FleetLimiters, FleetRollout, type VersionLedger } from './fleet-rollout.ts';
 
-/** The state of a limiter that is remembered while it is connected. */
-interface LastKnown {
+/** A limiter that is connected, or that has answered before it left. */
+interface SeenLimiter {
+  /** See `streamIdentity`. */
+  identity: string;
+  /** Its newest report. */
   report: LimiterReport;
+  /** The time since which it is connected, over all its streams. */
+  joinedMs: number;
+  /** The time since which it is not connected. Undefined while it is. */
+  goneMs: number | undefined;
   /** The newest snapshot that it accepted, as far as its version was known. */
   accepted: number;
   /** The number of the version that it reports. Undefined if the version is unknown. */
@@ -33,6 +34,10 @@ interface LastKnown {
   /** The time since which it rejects snapshots. */
   rejectsSinceMs: number | undefined;
   hasAnswered: boolean;
+}
+
+interface GoneLimiter extends SeenLimiter {
+  goneMs: number;
 }
 
 /**
@@ -48,12 +53,6 @@ interface ReportDoubt {
 /** Chosen: a replica reports within 250 ms, and renews its Lease object less often. The first sign may have been on its way. */
 const signsUntilCertain = 2;
 
-/** A limiter that has answered and is no longer connected. */
-interface Gone extends AbsentLimiter {
-  report: LimiterReport;
-  known: LastKnown;
-}
-
 /** The expectation for a fleet without an object. */
 const defaultExpectation: FleetExpectation = {
   count: undefined,
@@ -62,13 +61,7 @@ const defaultExpectation: FleetExpectation = {
   ignoresDisconnected: false,
 };
 
-const emptyFleet = new FleetRollout({
-  connected: [],
-  absent: [],
-  coming: [],
-  isShort: false,
-  mayBeMore: false,
-});
+const emptyFleet = new FleetRollout({ limiters: [], coming: [], isShort: false, mayBeMore: false });
 
 /**
  * Chosen: longer than limiters wait by default before they open a lost stream again. It is the time that a limiter may take for its first
@@ -86,15 +79,8 @@ const unknownPatienceMs = 1_000;
 
 /** The known state of limiters at one time. */
 interface ViewParts {
-  /** The last known states of connected limiters, by instance, or by id without an instance. */
-  readonly lastKnown: ReadonlyMap<string, LastKnown>;
-  /** Limiters that left, by instance, or by id without an instance. */
-  readonly gone: ReadonlyMap<string, Gone>;
-  /**
-   * Times of joining by `limiterIdentity`, so that a limiter that reconnects repeatedly without a response counts as having
-   * joined once.
-   */
-  readonly joinedMs: ReadonlyMap<string, number>;
+  /** Limiters by identity: those that are connected, and then the others, which left in this order. */
+  readonly seen: ReadonlyMap<string, SeenLimiter>;
   /** Times of readiness by fleet and key of an endpoint. */
   readonly readyMs: ReadonlyMap<string, number>;
   readonly fleets: ReadonlyMap<string, FleetRollout>;
@@ -126,9 +112,7 @@ export class LimiterView {
   }
 
   static readonly empty = new LimiterView({
-    lastKnown: new Map(),
-    gone: new Map(),
-    joinedMs: new Map(),
+    seen: new Map(),
     readyMs: new Map(),
     fleets: new Map(),
     sinceMs: undefined,
@@ -171,21 +155,18 @@ class LimiterLook {
   readonly #before: ViewParts;
   readonly #facts: LimiterFacts;
   readonly #sinceMs: number;
-  readonly #gone: Map<string, Gone>;
-  #lastKnown: ReadonlyMap<string, LastKnown>;
-  #joinedMs: ReadonlyMap<string, number>;
   readonly #readyMs = new Map<string, number>();
   /** The last signs of life of other replicas, by the reports of their limiters. */
   readonly #signs: ReadonlyMap<LimiterReport, number>;
+  /** Limiters of the last look that have none of these streams, because they are gone or between two streams. */
+  #leftBehind: ReadonlyMap<string, SeenLimiter> | undefined;
+  #wereConnected: ReadonlyMap<string, SeenLimiter> | undefined;
   #dueMs = Number.POSITIVE_INFINITY;
 
   constructor(before: ViewParts, facts: LimiterFacts) {
     this.#before = before;
     this.#facts = facts;
     this.#sinceMs = before.sinceMs ?? facts.nowMs;
-    this.#gone = new Map(before.gone);
-    this.#lastKnown = before.lastKnown;
-    this.#joinedMs = before.joinedMs;
     this.#signs = new Map(
       facts.living.flatMap(({ limiters, sign }) =>
         sign === undefined ? [] : limiters.map((report) => [report, sign] as const),
@@ -196,103 +177,89 @@ class LimiterLook {
   parts(): ViewParts {
     const { expectations = new Map<string, FleetExpectation>() } = this.#facts;
     const connected = this.#connected();
+    const here = Map.groupBy(connected.values(), fleetOf);
+    const gone = Map.groupBy(this.#gone(connected), fleetOf);
+    const seen = new Map(connected);
     const fleets = new Map<string, FleetRollout>();
-    const reports = [...this.#lastKnown.values()].map(({ report }) => report);
-    const present = Map.groupBy(reports, (report) => report.fleet);
-    const gone = Map.groupBy(this.#gone, ([, { report }]) => report.fleet);
-    for (const fleet of new Set([...connected.keys(), ...expectations.keys()])) {
-      const states = connected.get(fleet) ?? [];
+    for (const fleet of new Set([...here.keys(), ...gone.keys(), ...expectations.keys()])) {
       const expectation = expectations.get(fleet) ?? defaultExpectation;
-      const seen = { present: present.get(fleet) ?? [], gone: gone.get(fleet) ?? [] };
-      const limiters = this.#limiters(fleet, { ...seen, states, expectation });
+      const present = here.get(fleet) ?? [];
+      const left = stillGone(gone.get(fleet) ?? [], present);
+      const { limiters, remembered } = this.#limiters(fleet, expectation, { present, left });
+      for (const one of remembered) seen.set(one.identity, one);
+      // A fleet without an object and without connected limiters has no limiters until one returns.
+      if (present.length === 0 && !expectations.has(fleet)) continue;
       const former = this.#before.fleets.get(fleet);
       fleets.set(fleet, former?.isOf(limiters) ? former : new FleetRollout(limiters, former));
     }
-    // A fleet without an object and without connected limiters has no limiters until one returns.
-    for (const [identity, { report, sinceMs }] of this.#gone) {
-      const isForgotten = !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs);
-      if (isForgotten) this.#gone.delete(identity);
-    }
+    const hasDoubt = [...connected.values()].some(({ doubt }) => doubt !== undefined);
     return {
-      lastKnown: this.#lastKnown,
-      gone: this.#gone,
-      joinedMs: this.#joinedMs,
+      seen,
       readyMs: this.#readyMs,
       fleets,
       sinceMs: this.#sinceMs,
       dueMs: this.#dueMs,
-      facts: [...this.#lastKnown.values()].some(({ doubt }) => doubt) ? undefined : this.#facts,
+      facts: hasDoubt ? undefined : this.#facts,
     };
   }
 
-  /** Returns connected limiters by fleet. Limiters that were connected before, but are not now, count as gone from now on. */
-  #connected(): Map<string, ConnectedLimiter[]> {
-    const { living, nowMs } = this.#facts;
-    const lastKnown = new Map<string, LastKnown>();
-    const joinedMs = new Map<string, number>();
-    const states = new Map<string, ConnectedLimiter[]>();
-    const streams = newestStreams(living);
-    let left: ReadonlyMap<string, LastKnown> | undefined;
+  #connected(): Map<string, SeenLimiter> {
+    const streams = newestStreams(this.#facts.living);
+    const connected = new Map<string, SeenLimiter>();
     for (const [identity, report] of streams) {
-      const joiner = limiterIdentity(report);
-      const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
-      joinedMs.set(joiner, sinceMs);
-      let last = this.#lastKnown.get(identity) ?? this.#gone.get(identity)?.known;
+      let last = this.#before.seen.get(identity);
       // Without an instance, a limiter has another identity for each stream, and does not report its version. Its former stream may remain in
       // the report of a dead replica for a while.
       if (report.instance === undefined && last?.hasAnswered !== true) {
-        left ??= this.#leftBehind(streams);
-        last = left.get(joiner) ?? last;
+        this.#leftBehind ??= this.#byLimiter((one) => !streams.has(one.identity));
+        last = this.#leftBehind.get(limiterIdentity(report)) ?? last;
       }
-      const known = this.#known(report, last);
-      lastKnown.set(identity, known);
-      const list = states.get(report.fleet) ?? [];
-      list.push(this.#state(known, sinceMs));
-      states.set(report.fleet, list);
+      connected.set(identity, this.#seen(identity, report, last));
     }
-    for (const [identity, known] of this.#lastKnown) {
-      const { report, accepted, hasAnswered } = known;
-      if (lastKnown.has(identity) || !hasAnswered) continue;
-      const rejectedNames = new Set((report.refusal && rejectedBy(report.refusal))?.keys());
-      const { name, capabilities } = report;
-      const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, rejected: rejectedNames };
-      this.#gone.set(identity, { report, known, name, capabilities, ...left });
-    }
-    for (const identity of lastKnown.keys()) this.#gone.delete(identity);
-    this.#lastKnown = lastKnown;
-    this.#joinedMs = joinedMs;
-    return states;
+    return connected;
   }
 
-  /**
-   * Returns, by `limiterIdentity`, the versions of limiters that have none of these streams, because they are gone or between two
-   * streams.
-   */
-  #leftBehind(streams: ReadonlyMap<string, LimiterReport>): Map<string, LastKnown> {
-    const gone = [...this.#gone.values()].map(({ known }) => known).reverse();
-    const replaced = [...this.#lastKnown].flatMap(([id, known]) => (streams.has(id) ? [] : [known]));
-    return new Map([...gone, ...replaced].map((known) => [limiterIdentity(known.report), known]));
+  /** Returns limiters that are not connected, in the order in which they left. */
+  #gone(connected: ReadonlyMap<string, SeenLimiter>): GoneLimiter[] {
+    return [...this.#before.seen.values()]
+      .filter(({ identity, hasAnswered }) => hasAnswered && !connected.has(identity))
+      .map((one) => ({ ...one, goneMs: one.goneMs ?? this.#facts.nowMs }))
+      .sort((a, b) => a.goneMs - b.goneMs);
   }
 
-  #known(report: LimiterReport, last: LastKnown | undefined): LastKnown {
+  /** Returns some limiters of the last look by `limiterIdentity`: of several, a connected one, or the one that left first. */
+  #byLimiter(isChosen: (one: SeenLimiter) => boolean): ReadonlyMap<string, SeenLimiter> {
+    const chosen = [...this.#before.seen.values()].filter(isChosen).reverse();
+    return new Map(chosen.map((one) => [limiterIdentity(one.report), one]));
+  }
+
+  /** A limiter that reconnects repeatedly without a response counts as having joined once. */
+  #joinedMs(report: LimiterReport, last: SeenLimiter | undefined): number {
+    if (last !== undefined && last.goneMs === undefined) return last.joinedMs;
+    this.#wereConnected ??= this.#byLimiter(({ goneMs }) => goneMs === undefined);
+    return this.#wereConnected.get(limiterIdentity(report))?.joinedMs ?? this.#facts.nowMs;
+  }
+
+  #seen(identity: string, report: LimiterReport, last: SeenLimiter | undefined): SeenLimiter {
     const { nowMs } = this.#facts;
-    const { fleet, refusal: rejection } = report;
-    const acceptedVersion = versionInForce(report);
-    const before = last?.report.fleet === fleet ? last : undefined;
+    const { refusal: rejection } = report;
     const number = this.#inForce(report);
-    const isUnknown = acceptedVersion !== undefined && number === undefined;
-    const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
+    const isUnknown = versionInForce(report) !== undefined && number === undefined;
+    const unknownSinceMs = isUnknown ? (last?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
-    const doubt = this.#doubt(report, number, before);
-    const accepted = (doubt ? before?.accepted : number) ?? (keeps ? (before?.accepted ?? 0) : 0);
+    const doubt = this.#doubt(report, number, last);
+    const accepted = (doubt ? last?.accepted : number) ?? (keeps ? (last?.accepted ?? 0) : 0);
     return {
+      identity,
       report,
+      joinedMs: this.#joinedMs(report, last),
+      goneMs: undefined,
       accepted,
       reported: number,
       doubt,
       unknownSinceMs,
-      rejectsSinceMs: rejection === undefined ? undefined : (before?.rejectsSinceMs ?? nowMs),
-      hasAnswered: accepted > 0 || rejection !== undefined || before?.hasAnswered === true,
+      rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
+      hasAnswered: accepted > 0 || rejection !== undefined || last?.hasAnswered === true,
     };
   }
 
@@ -314,7 +281,7 @@ class LimiterLook {
   #doubt(
     report: LimiterReport,
     number: number | undefined,
-    before: LastKnown | undefined,
+    before: SeenLimiter | undefined,
   ): ReportDoubt | undefined {
     const sign = this.#signs.get(report);
     const { reported, doubt } = before ?? {};
@@ -325,113 +292,79 @@ class LimiterLook {
     return doubt.signsLeft === 1 ? undefined : { sign, signsLeft: doubt.signsLeft - 1 };
   }
 
-  #state(
-    { report, accepted, rejectsSinceMs = 0, unknownSinceMs, hasAnswered }: LastKnown,
-    sinceMs: number,
-  ): ConnectedLimiter {
+  #state(seen: SeenLimiter): FleetLimiter {
+    const { report, joinedMs, goneMs, accepted, rejectsSinceMs = 0, unknownSinceMs } = seen;
     const hasUnknown = unknownSinceMs !== undefined && !hasNothing(report);
-    const joinedMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : sinceMs + reconnectGraceMs;
+    const answersUntilMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : joinedMs + reconnectGraceMs;
+    const isJoining = goneMs === undefined && !seen.hasAnswered && this.#isBefore(answersUntilMs);
     const { name, isWeir, capabilities, refusal: rejection } = report;
-    const number = this.#numberOf(report, rejection?.version);
     return {
       name,
       isWeir,
-      sinceMs,
+      state: goneMs !== undefined ? 'away' : isJoining ? 'joining' : 'connected',
+      sinceMs: goneMs ?? joinedMs,
       accepted,
       hasNothing: hasNothing(report),
       capabilities,
-      rejection:
-        rejection === undefined || number === undefined
-          ? undefined
-          : { number, message: rejection.message, sinceMs: rejectsSinceMs, resources: rejectedBy(rejection) },
-      isJoining: !hasAnswered && this.#isBefore(joinedMs),
+      rejection: rejection && {
+        number: this.#numberOf(report, rejection.version) ?? 0,
+        message: rejection.message,
+        sinceMs: rejectsSinceMs,
+        resources: rejectedBy(rejection),
+      },
     };
   }
 
+  /** Returns the limiters of a fleet, and those that are remembered although they are gone. */
   #limiters(
     fleet: string,
-    {
-      present,
-      gone: goneBefore,
-      states,
-      expectation,
-    }: {
-      present: readonly LimiterReport[];
-      gone: readonly [string, Gone][];
-      states: readonly ConnectedLimiter[];
-      expectation: FleetExpectation;
-    },
-  ): FleetLimiters {
+    expectation: FleetExpectation,
+    { present, left }: { present: readonly SeenLimiter[]; left: readonly GoneLimiter[] },
+  ): { limiters: FleetLimiters; remembered: readonly GoneLimiter[] } {
     const { endpoints, count, ignoresDisconnected } = expectation;
-    const gone = this.#stillGone(goneBefore, present);
-    const absent: AbsentLimiter[] = [];
+    const graceMs = ignoresDisconnected ? 0 : expectation.graceMs;
+    const endpointOf = endpoints && endpointFinder(endpoints);
+    const remembered = left.filter((one) =>
+      endpointOf ? endpointOf(one.report) !== undefined : this.#isBefore(one.goneMs + graceMs),
+    );
+    const limiters = [...present, ...(endpointOf ? [] : remembered)].map((one) => this.#state(one));
     const coming: string[] = [];
-    if (endpoints === undefined) {
-      const graceMs = ignoresDisconnected ? 0 : expectation.graceMs;
-      for (const [identity, one] of gone) {
-        if (this.#isBefore(one.sinceMs + graceMs)) absent.push(absentPart(one));
-        else this.#gone.delete(identity);
-      }
-    } else {
-      const there = new EndpointNames(present);
-      const byReport = new Map([...gone.values()].map((one) => [one.report, one]));
-      const left = new EndpointNames([...byReport.keys()]);
-      for (const endpoint of endpoints) {
-        const place = placeOf(fleet, endpoint);
-        if (endpoint.isReady) this.#readyMs.set(place, this.#before.readyMs.get(place) ?? this.#facts.nowMs);
-        if (endpoint.isTerminating || there.find(endpoint) !== undefined) continue;
-        const report = left.find(endpoint);
-        const before = report && byReport.get(report);
-        const found = this.#absentAt(endpoint, { fleet, before, graceMs: expectation.graceMs });
-        if (found === 'coming') coming.push(endpoint.name);
-        else if (found !== undefined && !ignoresDisconnected) absent.push(found);
-      }
-      const isThere = endpointFinder(endpoints);
-      for (const [identity, { report }] of gone) if (!isThere(report)) this.#gone.delete(identity);
+    const there = new Set(present.map(({ report }) => endpointOf?.(report)));
+    const before = new Map(remembered.map((one) => [endpointOf?.(one.report), one]));
+    for (const endpoint of endpoints ?? []) {
+      const { name, isReady, isTerminating } = endpoint;
+      const place = JSON.stringify([fleet, endpoint.key]);
+      const readyMs = isReady ? (this.#before.readyMs.get(place) ?? this.#facts.nowMs) : undefined;
+      if (readyMs !== undefined) this.#readyMs.set(place, readyMs);
+      if (isTerminating || there.has(endpoint)) continue;
+      const found = this.#awayAt(name, before.get(endpoint), { readyMs, graceMs: expectation.graceMs });
+      if (found === 'coming') coming.push(name);
+      else if (found !== undefined && !ignoresDisconnected) limiters.push(found);
     }
-    const isShort = !ignoresDisconnected && states.length + absent.length < (count ?? 0);
+    const isShort = !ignoresDisconnected && limiters.length < (count ?? 0);
     const isSeen = endpoints === undefined && count === undefined && !ignoresDisconnected;
     const mayBeMore = isSeen && this.#isBefore(this.#sinceMs + reconnectGraceMs);
-    return { connected: states, absent, coming, isShort, mayBeMore };
+    return { limiters: { limiters, coming, isShort, mayBeMore }, remembered };
   }
 
-  /** A limiter that returned is not gone. It may return over another stream, or as a restarted container under the pod's name. */
-  #stillGone(before: readonly [string, Gone][], present: readonly LimiterReport[]): Map<string, Gone> {
-    const names = new Set(present.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
-    const identities = new Set(present.map(limiterIdentity));
-    const gone = new Map<string, Gone>();
-    for (const [identity, one] of before) {
-      const isBack =
-        one.report.instance === undefined ? identities.has(limiterIdentity(one.report)) : names.has(one.name);
-      if (isBack) this.#gone.delete(identity);
-      else gone.set(identity, one);
-    }
-    return gone;
-  }
-
-  /** Returns the limiter at an endpoint without a connection. Undefined if no limiter is expected there. */
-  #absentAt(
-    endpoint: Endpoint,
-    { fleet, before, graceMs }: { fleet: string; before: Gone | undefined; graceMs: number },
-  ): AbsentLimiter | 'coming' | undefined {
-    const { name, isReady } = endpoint;
-    if (!isReady) {
+  /**
+   * Returns the limiter at an endpoint without a connection. Undefined if no limiter is expected there. `before`: the limiter that left
+   * it. `readyMs`: undefined if the endpoint is not ready.
+   */
+  #awayAt(
+    name: string,
+    before: GoneLimiter | undefined,
+    { readyMs, graceMs }: { readyMs: number | undefined; graceMs: number },
+  ): FleetLimiter | 'coming' | undefined {
+    if (readyMs === undefined) {
       if (before === undefined) return 'coming';
-      return this.#isBefore(before.sinceMs + graceMs) ? absentPart(before) : undefined;
+      return this.#isBefore(before.goneMs + graceMs) ? this.#state(before) : undefined;
     }
-    const sinceMs = this.#readyMs.get(placeOf(fleet, endpoint)) ?? this.#facts.nowMs;
     // If the endpoint became ready after the limiter left, the process may be a new one, with other rules.
-    const isSame = before !== undefined && sinceMs <= before.sinceMs;
-    if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs))
-      return {
-        name,
-        sinceMs,
-        accepted: 0,
-        hasNothing: false,
-        capabilities: noCapabilities,
-        rejected: new Set(),
-      };
-    return before === undefined ? 'coming' : absentPart(before);
+    const isSame = before !== undefined && readyMs <= before.goneMs;
+    if (isSame || this.#isBefore(readyMs + readyPatienceMs)) return before ? this.#state(before) : 'coming';
+    const unknown = { accepted: 0, hasNothing: false, capabilities: noCapabilities, rejection: undefined };
+    return { name, isWeir: true, state: 'away', sinceMs: readyMs, ...unknown };
   }
 
   #isBefore(untilMs: number): boolean {
@@ -445,12 +378,19 @@ class LimiterLook {
   }
 }
 
-function placeOf(fleet: string, { key }: Endpoint): string {
-  return JSON.stringify([fleet, key]);
+function fleetOf({ report }: SeenLimiter): string {
+  return report.fleet;
 }
 
-function absentPart({ report: _, known: __, ...limiter }: Gone): AbsentLimiter {
-  return limiter;
+/** A limiter that returned is not gone. It may return over another stream, or as a restarted container under the pod's name. */
+function stillGone(gone: readonly GoneLimiter[], present: readonly SeenLimiter[]): readonly GoneLimiter[] {
+  if (gone.length === 0) return gone;
+  const reports = present.map(({ report }) => report);
+  const names = new Set(reports.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
+  const limiters = new Set(reports.map(limiterIdentity));
+  return gone.filter(({ report }) =>
+    report.instance === undefined ? !limiters.has(limiterIdentity(report)) : !names.has(report.name),
+  );
 }
 
 /**
@@ -479,43 +419,20 @@ function rejectedBy({ resources }: SnapshotNack): ReadonlyMap<string, string> | 
 const rejectedOf = new WeakMap<readonly RejectedResource[], ReadonlyMap<string, string>>();
 
 /**
- * Returns whether the limiter runs at the endpoint: by the pod's uid, which the API server confirms, or else by name and address
+ * Returns a function that finds the endpoint of a limiter: by the pod's uid, which the API server confirms, or else by name and address
  * together.
  */
-function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {
-  if (podUid !== undefined && endpoint.podUid !== undefined) return podUid === endpoint.podUid;
-  return address !== undefined && name === endpoint.name && endpoint.addresses.includes(address);
-}
-
-/** Returns whether a limiter runs at one of these endpoints. */
-function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport) => boolean {
-  const uids = new Set(endpoints.map(({ podUid }) => podUid));
+function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport) => Endpoint | undefined {
+  const byUid = new Map(endpoints.map((endpoint) => [endpoint.podUid, endpoint]));
   const byName = Map.groupBy(endpoints, ({ name }) => name);
-  return (report) => {
-    if (report.podUid !== undefined && uids.has(report.podUid)) return true;
-    return byName.get(report.name)?.some((endpoint) => isAt(report, endpoint)) ?? false;
+  return ({ podUid, name, address }) => {
+    const ofPod = podUid === undefined ? undefined : byUid.get(podUid);
+    if (ofPod !== undefined || address === undefined) return ofPod;
+    return byName.get(name)?.find((endpoint) => {
+      const isOtherPod = podUid !== undefined && endpoint.podUid !== undefined;
+      return !isOtherPod && endpoint.addresses.includes(address);
+    });
   };
-}
-
-/** Names of limiters by the properties that `isAt` compares. */
-class EndpointNames {
-  readonly #byUid = new Map<string, LimiterReport>();
-  readonly #byName = new Map<string, LimiterReport[]>();
-
-  constructor(reports: readonly LimiterReport[]) {
-    for (const report of reports) {
-      if (report.podUid !== undefined) this.#byUid.set(report.podUid, report);
-      const same = this.#byName.get(report.name);
-      if (same === undefined) this.#byName.set(report.name, [report]);
-      else same.push(report);
-    }
-  }
-
-  find(endpoint: Endpoint): LimiterReport | undefined {
-    const { podUid, name } = endpoint;
-    const byUid = podUid === undefined ? undefined : this.#byUid.get(podUid);
-    return byUid ?? this.#byName.get(name)?.find((report) => isAt(report, endpoint));
-  }
 }
 
 /** A limiter that moved may still be in the report of the replica that it left. Its newest stream counts. */
