@@ -129,6 +129,7 @@ export default defineConfig({
     setupFiles: [
       './test/support/bundled-threads.ts',
       './test/support/file-cost.ts',
+      './test/support/left-behind.ts',
       './test/support/property-cases.ts',
     ],
     // For what hangs: waits have shorter bounds of their own, which grow with the load of the machine.

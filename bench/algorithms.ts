@@ -56,21 +56,21 @@ const attacked = { ...common, perMinute: 15_000, attackers: 3, blockedMinutes: N
 const traffics: Traffic[] = [
   {
     ...attacked,
-    title: 'sources well below the limit, and 3 at 20 times it; sources over limit stay blocked',
+    title: 'sources well below the limit, and 3 at 20 times the limit; a source over limit stays blocked',
   },
-  { ...attacked, title: 'the same, the 3 at 4 times the limit', attack: 4 },
-  { ...attacked, title: 'the same, the 3 at twice the limit', attack: 2 },
+  { ...attacked, title: 'the same, with the 3 at 4 times the limit', attack: 4 },
+  { ...attacked, title: 'the same, with the 3 at twice the limit', attack: 2 },
   {
     ...common,
-    title: 'six sources above the limit, some near it; also when blocked',
+    title: 'six sources above the limit, some near it; also blocked',
     blockedMinutes: Number.POSITIVE_INFINITY,
   },
   { ...common, title: 'the same; sources over limit continue' },
-  { ...common, title: 'a third of all requests are too many', limit: 100 },
+  { ...common, title: 'a third of all requests is over limit', limit: 100 },
   { ...common, title: 'the same in bursts of 20', limit: 100, burst: 20 },
   {
     ...common,
-    title: 'sources near the limit send most, in bursts of 20',
+    title: 'sources near the limit send most requests, in bursts of 20',
     sources: 1000,
     limit: 100,
     burst: 20,

@@ -75,7 +75,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
       afterAll(async () => {
         await limiter?.stop('SIGKILL');
         await controlPlane?.stop('SIGKILL');
-        await redis?.kill('SIGKILL');
+        await redis?.stop();
       });
 
       /** As in a terminal at which kubectl talks to this cluster, and the forwarded port is the limiter's own. */

@@ -24,9 +24,10 @@ const review = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'Admiss
 const unread = 'Could not read an admission review';
 
 describeWithServer('the port of admission', opensslProgram, (openssl) => {
+  const folder = suiteFolder();
   let pair: CertificatePair;
   beforeAll(() => {
-    const authority = createAuthority(openssl, suiteFolder(), 'authority');
+    const authority = createAuthority(openssl, folder, 'authority');
     pair = authority.issue({ name: 'plane', alternativeNames: 'IP:127.0.0.1' });
   });
 

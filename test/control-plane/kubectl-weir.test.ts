@@ -2,7 +2,7 @@ import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiUser, KubectlResult } from '../support/api-server.ts';
-import { compileCache } from '../support/child-program.ts';
+import { runVariables } from '../support/child-program.ts';
 import { applyFleet, installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
@@ -36,7 +36,7 @@ describeWithBareApiServer('kubectl weir', (api) => {
     const folder = mkdtempSync(join(api().folder, 'bin-'));
     symlinkSync(join(dirname(weirProgram), 'kubectl-weir.js'), join(folder, 'kubectl-weir'));
     const PATH = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter);
-    return api().kubectl(['weir', ...args], { env: { PATH, ...compileCache() } });
+    return api().kubectl(['weir', ...args], { env: { PATH, ...runVariables() } });
   }
 
   beforeAll(async () => {

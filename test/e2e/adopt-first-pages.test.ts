@@ -8,7 +8,7 @@ import { delimiter, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { ChildProgram, compileCache } from '../support/child-program.ts';
+import { ChildProgram, runVariables } from '../support/child-program.ts';
 import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { commandBlocks, commandsToRun } from '../support/documents.ts';
@@ -34,7 +34,7 @@ const personalPath = (process.env['PATH'] ?? '')
   .join(delimiter);
 const envoy = findServer(envoyProgram);
 const env = {
-  ...compileCache(),
+  ...runVariables(),
   PATH: 'path' in envoy ? [dirname(envoy.path), personalPath].join(delimiter) : personalPath,
   HOME: process.env['HOME'],
   npm_config_update_notifier: 'false',

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ChildProgram, compileCache } from '../support/child-program.ts';
+import { ChildProgram, runVariables } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { commandsToRun, projectRoot } from '../support/documents.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -13,7 +13,7 @@ const [check = '', start = '', ask = '', ...others] = commandsToRun('docs/migrat
 /** The same program, from the bundle of this run. */
 const weir = (command: string): string =>
   command.replace('bin/weir', `'${process.execPath}' '${weirProgram}'`);
-const env = { PATH: process.env['PATH'], ...compileCache() };
+const env = { PATH: process.env['PATH'], ...runVariables() };
 
 function shell(command: string): { status: number | null; output: string } {
   const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {

@@ -390,7 +390,7 @@ describeWithServer('without their store', redisProgram, (path) => {
       await eventually(async () => expect((await post(limiter, '/v1/reserve', asked)).status).toBe(200));
     } finally {
       await limiter.stop();
-      await redis.kill('SIGKILL');
+      await redis.stop();
     }
   });
 });

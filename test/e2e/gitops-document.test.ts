@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { compileCache } from '../support/child-program.ts';
+import { runVariables } from '../support/child-program.ts';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
@@ -23,6 +23,8 @@ const blocks = pages.flatMap(({ page }) => fencedBlocks(readDocument(page)));
 
 let folder: string;
 const repository = suiteFolder();
+/** The commands leave files in the temporary folder, as in a pipeline, whose machine ends. */
+const TMPDIR = suiteFolder();
 
 /** A repository with the rules of the examples, one limit changed since `main`. */
 beforeAll(() => {
@@ -56,7 +58,13 @@ function shell(script: string, environment: Record<string, string> = {}): Outcom
   const { status, stdout } = spawnSync('bash', ['-e', '-c', `exec 2>&1\n${script}`], {
     cwd: folder,
     encoding: 'utf8',
-    env: { ...compileCache(), HOME, PATH: [join(folder, '.bin'), PATH].join(delimiter), ...environment },
+    env: {
+      ...runVariables(),
+      TMPDIR,
+      HOME,
+      PATH: [join(folder, '.bin'), PATH].join(delimiter),
+      ...environment,
+    },
   });
   return { status, output: stdout };
 }

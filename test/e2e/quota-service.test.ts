@@ -162,9 +162,10 @@ describeWithServer('quota clients', envoyProgram, (envoyPath) => {
   });
 
   it('continue with what they have when their limiter is drained, until the next one takes over', async () => {
-    const inForce = rulesOf(rules(1_000_000));
+    const port = await freePort();
+    const { env, ...files } = rulesOf(rules(1_000_000));
+    const inForce = { ...files, env: { ...env, GRPC_PORT: `${port}` } };
     const limiter = await limiterWith(inForce);
-    const port = limiter.ports.grpc;
     const envoy = await start(port);
     await envoy.opened('x');
     const client = new QuotaClient(port);
@@ -177,10 +178,7 @@ describeWithServer('quota clients', envoyProgram, (envoyPath) => {
     expect(client.answers.slice(answered)).toContain(client.answers[answered - 1]);
     expect(client.ttls.at(-1)).toBeGreaterThanOrEqual(12);
     expect(await envoy.load('x', 20)).toBe(20);
-    const next = await limiterWith({
-      ...inForce,
-      env: { ...inForce.env, GRPC_PORT: `${port}` },
-    });
+    const next = await limiterWith(inForce);
     let passed = 0;
     let asked = 0;
     await eventually(

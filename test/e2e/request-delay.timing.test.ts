@@ -82,7 +82,7 @@ describeWithServer('a caller beside one that sends the largest requests', redisP
   beforeAll(async () => {
     slownessBefore = machineSlowness();
     const redis = await startRedis({ path });
-    toEnd.push(() => redis.kill('SIGKILL'));
+    toEnd.push(() => redis.stop());
     mkdirSync(join(folder, 'config'));
     writeFileSync(join(folder, 'config/d.yaml'), rules);
     limiter = await startLimiter({

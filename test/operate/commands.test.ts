@@ -58,7 +58,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
   });
   afterAll(async () => {
     for (const limiter of [...(shared ?? []), ...(alone ?? [])]) await limiter.stop();
-    await redis.kill('SIGKILL');
+    await redis.stop();
   });
 
   const of = (limiters: readonly LimiterProcess[]) => [

@@ -18,7 +18,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
-import { compileCache } from '../support/child-program.ts';
+import { runVariables } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { actionlintProgram, preCommitProgram, xmllintProgram } from '../support/find-server.ts';
@@ -57,7 +57,7 @@ function program(name: string, script: string): void {
 function environmentOf(more: Record<string, string>): NodeJS.ProcessEnv {
   const who = { name: 'test', email: 'test@localhost' };
   return {
-    ...compileCache(),
+    ...runVariables(),
     PATH: [join(runner, 'path'), join(process.execPath, '..'), process.env['PATH'] ?? ''].join(delimiter),
     HOME: runner,
     GIT_AUTHOR_NAME: who.name,

@@ -20,6 +20,7 @@ import {
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
+import { freePort } from './free-port.ts';
 import { machineLoad } from './machine-load.ts';
 import { outOfTime } from './second-tries.ts';
 
@@ -154,7 +155,11 @@ export class AdsServer {
   static async start(
     options: { port?: number; credentials?: ServerCredentials; incremental?: boolean } = {},
   ): Promise<AdsServer> {
-    const { port = 0, credentials = Credentials.createInsecure(), incremental = false } = options;
+    const {
+      port = await freePort(),
+      credentials = Credentials.createInsecure(),
+      incremental = false,
+    } = options;
     const server = new Server({ 'grpc.max_send_message_length': -1 });
     const register = (
       method: string,

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { endWithUs } from './end-with-us.ts';
 import { LoadedDeadline, untilTrue } from './machine-load.ts';
 import { PrintedText } from './printed-text.ts';
 
@@ -14,13 +15,13 @@ export interface ChildProgramOptions {
   group?: boolean;
 }
 
-/** For a program of ours whose environment is its own: where Node keeps what it compiled. */
-export function compileCache(): NodeJS.ProcessEnv {
-  const folder = process.env['NODE_COMPILE_CACHE'];
-  return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
+/** The variables of this run that a program with its own environment needs: the cache of compiled code, and the temporary folder. */
+export function runVariables(): NodeJS.ProcessEnv {
+  const variables = ['NODE_COMPILE_CACHE', 'TMPDIR'].map((name) => [name, process.env[name]]);
+  return Object.fromEntries(variables.filter(([, value]) => value !== undefined));
 }
 
-/** A program started by a test: what it prints is kept, waited for by pattern, and it ends with `stop`, by its pid. */
+/** A program started by a test: what it prints is kept, waited for by pattern, and it ends with `stop`, by its pid, or with this process. */
 export class ChildProgram {
   readonly process: ChildProcess;
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -32,11 +33,12 @@ export class ChildProgram {
   constructor(options: ChildProgramOptions) {
     this.#group = options.group === true;
     this.process = spawn(options.command, options.args, {
-      env: { ...(options.env === undefined ? process.env : compileCache()), ...options.env },
+      env: { ...(options.env === undefined ? process.env : runVariables()), ...options.env },
       cwd: options.cwd,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: this.#group,
     });
+    endWithUs(this.process, { group: this.#group });
     this.process.stdout?.on('data', (chunk) => this.#keep(String(chunk), true));
     this.process.stderr?.on('data', (chunk) => this.#keep(String(chunk), false));
     this.ended = once(this.process, 'close').then(([code, signal]) => {

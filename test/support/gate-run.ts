@@ -13,15 +13,15 @@ export interface GateRun {
   tries: number;
 }
 
-/** Runs one test as the gate does; `body` may ask `isFirst`. `head` runs before the test is declared. */
+/** Runs one test as the gate does, with one of its setup files; `body` may ask `isFirst`. `head` runs before the test is declared. */
 export async function gate(
   body: string,
-  { isSetUp = true, file = 'a.test.ts', project = '', args = [] as string[], head = '' } = {},
+  { setup = 'property-cases.ts', file = 'a.test.ts', project = '', args = [] as string[], head = '' } = {},
 ): Promise<GateRun> {
   const folder = temporaryFolder();
   symlinkSync(modules, join(folder, 'node_modules'));
-  const setup = isSetUp ? `setupFiles: [${JSON.stringify(join(support, 'property-cases.ts'))}],` : '';
-  const config = `export default { test: { name: ${JSON.stringify(project)}, ${setup} retry: 1, pool: 'forks', maxWorkers: 1,
+  const setupFiles = setup === '' ? [] : [join(support, setup)];
+  const config = `export default { test: { name: ${JSON.stringify(project)}, setupFiles: ${JSON.stringify(setupFiles)}, retry: 1, pool: 'forks', maxWorkers: 1,
     reporters: ['default', ${JSON.stringify(join(support, 'summary-reporter.ts'))}] } };`;
   writeFileSync(join(folder, 'vitest.config.ts'), config);
   const text = `import { appendFileSync, existsSync } from 'node:fs';

@@ -8,12 +8,12 @@ const modules = resolve(support, '../../node_modules');
 const module = (name: string): string => JSON.stringify(join(support, name));
 
 /**
- * Runs two files as the gate does. `isBusy` says whether cases of the property take so many seconds of processor time each:
- * 0.1, or without end. It may ask `isFirst`, and `hasFailed`, which a property may set.
+ * Runs two files as the gate does. `isBusy` says whether cases of the property take `seconds` of processor time each. By default, many cases
+ * fit between the limit and the end of the process. `isBusy` may ask `isFirst`, and `hasFailed`, which a property may set.
  */
 export async function gateWithProperty(
   isBusy: string,
-  { property = '() => burn()', seconds = 0.1 }: { property?: string; seconds?: number } = {},
+  { property = '() => burn()', seconds = 0.01 }: { property?: string; seconds?: number } = {},
 ) {
   const folder = temporaryFolder();
   symlinkSync(modules, join(folder, 'node_modules'));

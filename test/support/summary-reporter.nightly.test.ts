@@ -29,7 +29,7 @@ describe('a test that fails once', () => {
   });
 
   it('fails the run with its first error if something else tried it again', async () => {
-    const { code, output, tries } = await gate(`expect(isFirst, 'planted').toBe(false);`, { isSetUp: false });
+    const { code, output, tries } = await gate(`expect(isFirst, 'planted').toBe(false);`, { setup: '' });
     expect({ code, tries }).toEqual({ code: 1, tries: 2 });
     expect(output).toContain(
       `\n${retried}a.test.ts > one\nAssertionError: planted: expected true to be false`,

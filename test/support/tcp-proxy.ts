@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { DelayLine } from './delay-line.ts';
+import { freePort } from './free-port.ts';
 
 /** A TCP proxy on loopback between a program and its server, which does to their connections what networks do. */
 export class TcpProxy {
@@ -8,7 +9,7 @@ export class TcpProxy {
   readonly #targetPort: () => number;
   readonly #sockets = new Set<Socket>();
   readonly #lines = new Set<DelayLine>();
-  #port = 0;
+  readonly port: number;
   /** Of what clients send, and of what the server sends. */
   #delayMs = 0;
   #backMs = 0;
@@ -16,20 +17,20 @@ export class TcpProxy {
   /** How often `forget` was called: connections made before the last time pass nothing. */
   #forgotten = 0;
 
-  private constructor(targetPort: () => number) {
+  private constructor(port: number, targetPort: () => number) {
+    this.port = port;
     this.#targetPort = targetPort;
     this.#server = createServer((socket) => this.#join(socket));
   }
 
   /** A function is asked for each connection. */
   static async to(targetPort: number | (() => number)): Promise<TcpProxy> {
-    const proxy = new TcpProxy(typeof targetPort === 'number' ? () => targetPort : targetPort);
+    const proxy = new TcpProxy(
+      await freePort(),
+      typeof targetPort === 'number' ? () => targetPort : targetPort,
+    );
     await proxy.#listen();
     return proxy;
-  }
-
-  get port(): number {
-    return this.#port;
   }
 
   /** Each chunk arrives so much later from now on, either way, or `backMs` later where the server sends it. */
@@ -75,9 +76,8 @@ export class TcpProxy {
   }
 
   async #listen(): Promise<void> {
-    this.#server.listen(this.#port, '127.0.0.1');
+    this.#server.listen(this.port, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.#port = (this.#server.address() as AddressInfo).port;
   }
 
   #join(client: Socket): void {

@@ -4,7 +4,7 @@ import { devNull, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { BlockingWorker } from './blocking-worker.ts';
-import { compileCache } from './child-program.ts';
+import { runVariables } from './child-program.ts';
 import { weirProgram } from './weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -92,7 +92,7 @@ export function spawnWeir(args: readonly string[], options: CommandOptions = {})
     cwd: root,
     encoding: 'utf8',
     ...options,
-    ...(options.env && { env: { ...compileCache(), ...options.env } }),
+    ...(options.env && { env: { ...runVariables(), ...options.env } }),
   });
   return { status, stdout, stderr };
 }

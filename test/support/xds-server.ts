@@ -12,6 +12,7 @@ import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/r
 import { Health } from '../../process/grpc/health.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type RecordedTelemetry, recordedTelemetry } from './control-plane-telemetry.ts';
+import { freePort } from './free-port.ts';
 
 export interface RunningXdsServer extends RecordedTelemetry {
   server: Pick<LimiterStreams, 'serve' | 'cutOff' | 'limiters' | 'isOversize'> & Pick<XdsServer, 'shutdown'>;
@@ -26,7 +27,10 @@ export interface RunningXdsServer extends RecordedTelemetry {
 export type StartOptions = Partial<XdsServerOptions & LimiterStreamsOptions>;
 
 /** A server in this process on 127.0.0.1, by default on a free port; it ends with the test. */
-export async function startXdsServer(options: StartOptions = {}, wantedPort = 0): Promise<RunningXdsServer> {
+export async function startXdsServer(
+  options: StartOptions = {},
+  wantedPort?: number,
+): Promise<RunningXdsServer> {
   const health = new Health();
   const telemetry = recordedTelemetry();
   const sends: LimiterReport[] = [];
@@ -54,7 +58,8 @@ export async function startXdsServer(options: StartOptions = {}, wantedPort = 0)
     allowAnonymous: true,
     ...options,
   });
-  const { port } = await xds.listen({ host: '127.0.0.1', port: wantedPort });
+  const port = wantedPort ?? (await freePort());
+  await xds.listen({ host: '127.0.0.1', port });
   onTestFinished(() => xds.shutdown());
   const server = {
     serve: streams.serve.bind(streams),

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import { suiteFolder } from '../../../test/support/suite-folder.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
 import { DescriptorOutput, OutputSink } from './output-sink.ts';
 
@@ -114,7 +114,7 @@ describe('OutputSink', () => {
   });
 
   it('gives every statistic its turn, however many lines are due at once', async () => {
-    const path = join(suiteFolder(), 'lines');
+    const path = join(temporaryFolder(), 'lines');
     const descriptor = openSync(path, 'w');
     const file = new DescriptorOutput(descriptor);
     const clock = new ManualClock(1_795_241_629_645);

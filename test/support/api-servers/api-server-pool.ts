@@ -11,8 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { ApiServerPlace } from '../api-server.ts';
+import { deleteWithUs } from '../end-with-us.ts';
 import { ApiServerProcesses } from './api-server-processes.ts';
-import { deleteWithUs } from './end-with-us.ts';
 import { SharedApiServer } from './shared-api-server.ts';
 
 /** Names the socket to workers. */

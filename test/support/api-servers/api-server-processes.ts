@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { processCpuUs } from '../../../bench/process-cpu.ts';
 import { type ApiServerPlace, accountKeyFile, askApiServer, tokenFileText } from '../api-server.ts';
 import { ChildProgram } from '../child-program.ts';
+import { deleteWithUs } from '../end-with-us.ts';
 import { apiServerProgram, etcdProgram, programPath } from '../find-server.ts';
 import { freePort } from '../free-port.ts';
 import { machineLoad, untilTrue } from '../machine-load.ts';
-import { endWithUs } from './end-with-us.ts';
 
 /** Chosen: both start in 4 s on two idle cores. Multiplied by the machine's load. */
 const startTimeoutMs = 60_000;
@@ -19,6 +19,7 @@ const fewCollections = { GOGC: 'off', GOMEMLIMIT: '1GiB' };
 /** A kube-apiserver and its etcd, both on loopback, in a folder of their own. They end with this process. */
 export class ApiServerProcesses {
   readonly #folder = mkdtempSync(join(tmpdir(), 'weir-apiserver-'));
+  readonly #endGuard = deleteWithUs(this.#folder);
   #etcd: ChildProgram | undefined;
   #server: ChildProgram | undefined;
   #etcdUrl = '';
@@ -68,7 +69,6 @@ export class ApiServerProcesses {
       env: { PATH: process.env['PATH'], ...fewCollections },
     });
     this.#server = server;
-    endWithUs(server.process);
     const failure = () => new Error(`kube-apiserver did not start:\n${server.output.slice(-4000)}`);
     await untilTrue(
       async () => {
@@ -104,6 +104,7 @@ export class ApiServerProcesses {
     this.#endedCpuSeconds += cpuSecondsOf(this.#etcd);
     await this.#etcd?.stop('SIGKILL');
     rmSync(this.#folder, { recursive: true, force: true });
+    this.#endGuard();
   }
 
   #serverArgs(): string[] {
@@ -144,7 +145,6 @@ export class ApiServerProcesses {
         '--unsafe-no-fsync',
       ],
     });
-    endWithUs(this.#etcd.process, [this.#folder]);
     await this.#etcd.printed(/ready to serve client requests/, startTimeoutMs * machineLoad());
   }
 }
