@@ -110,7 +110,10 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
       (className ?? one.className) === one.className &&
       (fleet ?? one.fleet) === one.fleet,
   );
-  const places = new Map(owners.map((one) => [`${one.namespace} ${one.className} ${one.fleet}`, one]));
+  // Objects that want the domain of another object are not accepted.
+  const accepted = owners.filter(({ isAccepted }) => isAccepted);
+  const candidates = accepted.length > 0 ? accepted : owners;
+  const places = new Map(candidates.map((one) => [`${one.namespace} ${one.className} ${one.fleet}`, one]));
   if (places.size > 1) {
     const names = Array.from(
       places.values(),
@@ -129,13 +132,20 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
   };
 }
 
-function domainOwner(object: unknown): Owner & { domain: string } {
-  const { metadata, spec = {} } = object as {
+function domainOwner(object: unknown): Owner & { domain: string; isAccepted: boolean } {
+  const {
+    metadata,
+    spec = {},
+    status,
+  } = object as {
     metadata: { namespace: string };
     spec?: Partial<Owner & { domain: string }>;
+    status?: { conditions?: readonly { type: string; status: string }[] };
   };
   const { className = defaultClass, fleet = defaultFleet, domain = '' } = spec;
-  return { namespace: metadata.namespace, className, fleet, domain };
+  const isAccepted =
+    status?.conditions?.some((one) => one.type === 'Accepted' && one.status === 'True') ?? false;
+  return { namespace: metadata.namespace, className, fleet, domain, isAccepted };
 }
 
 /** Reads the given namespace, or all namespaces, or, without that right, the namespace of the context. */

@@ -163,7 +163,7 @@ function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
   const { source, path } = first.one;
   const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both adds the same number to both`;
   const hint =
-    'give each descriptor its own amount in /v1/reserve and /v1/commit; other calls ask for one of the two';
+    'give each descriptor its own amount, as hits_addend in Envoy, or as amount in /v1/reserve and /v1/commit';
   const where = { source, path: [...path, ...first.path] };
   return [
     warningAt(other.one, [...other.path], {

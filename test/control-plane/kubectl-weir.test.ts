@@ -6,6 +6,7 @@ import { runVariables } from '../support/child-program.ts';
 import { applyFleet, installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
+import { projectRoot } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
@@ -30,6 +31,12 @@ describeWithBareApiServer('kubectl weir', (api) => {
       program: 'kubectl weir',
       env: { HOME: api().folder, KUBECONFIG: api().kubeconfig(user), ...env },
     });
+
+  it('is found by kubectl with the folder bin/ of a clone on the PATH', () => {
+    const PATH = [join(projectRoot, 'bin'), process.env['PATH']].join(delimiter);
+    const { status, stdout } = api().kubectl(['weir', '--version'], { env: { PATH } });
+    expect([status, stdout]).toEqual([0, runWeir(['--version']).stdout]);
+  });
 
   /** kubectl finds the program by its name, as it is installed. */
   function weirByKubectl(args: readonly string[]): KubectlResult {

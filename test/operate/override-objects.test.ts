@@ -216,8 +216,25 @@ describeWithApiServer('weir override in a cluster', (api) => {
         /^weir: the right to "list" on ratelimitconfigs.ratelimit.weir.dev in namespace default is missing/,
       ),
     ]);
-    const input = rateLimitConfigText({ name: 'other', domain: 'shop', className: 'other', requests: 5 });
-    api().apply(input);
+    const accept = (name: string, namespace: string) => {
+      const condition = {
+        type: 'Accepted',
+        status: 'True',
+        reason: 'Valid',
+        message: '',
+        observedGeneration: 1,
+      };
+      const conditions = [{ ...condition, lastTransitionTime: '2026-11-30T06:00:00Z' }];
+      const status = JSON.stringify({ status: { observedGeneration: 1, conditions } });
+      const object = ['rlc', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', status];
+      api().mustKubectl(['patch', ...object]);
+    };
+    // An object that wants the domain of another one is no place.
+    api().apply(rateLimitConfigText({ name: 'late', domain: 'shop', requests: 5 }));
+    accept('shop', 'shops');
+    expect((await run(...args, '--dry-run', '-o', 'json')).stdout).toContain('"namespace": "shops"');
+    api().apply(rateLimitConfigText({ name: 'other', domain: 'shop', className: 'other', requests: 5 }));
+    accept('other', 'default');
     expect((await run(...args)).stderr).toBe(
       'weir: domain shop exists in several places, choose one: -n default --class other --fleet default; -n shops --class weir --fleet default\n',
     );
