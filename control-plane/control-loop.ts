@@ -16,9 +16,9 @@ import { parseDomainOwners } from './model/domain-owners.ts';
 import { isEndReason } from './model/reasons.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
-import { type BoardChanges, countsOf } from './reconcile/status-board.ts';
+import { countsOf } from './reconcile/status-board.ts';
 import { StatusPump } from './replicas/status-pump.ts';
-import { type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
+import { isOfFleet, type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
 import {
   countsFor,
   decide,
@@ -290,27 +290,24 @@ export class ControlLoop {
     lines.specsUnknown(log, { objects: awaited.join(', '), waitMs: unknownSpecPatienceMs });
   }
 
-  #write({ statuses, fleetStatuses = [], removed = [] }: RoundResult): void {
-    for (const { fleet, status } of fleetStatuses) this.backing.fleets?.writeStatus(fleet, status);
+  #write({ statuses, fleetStatuses, removed = [] }: RoundResult): void {
     for (const { object, total } of removed) {
       this.#announcer.removed(object, total, () => this.#notified(object.uid));
     }
-    if (statuses !== undefined) this.#writeStatuses(statuses);
-  }
-
-  #writeStatuses({ entries, found }: BoardChanges): void {
-    for (const { object, news } of found) {
+    for (const { object, news } of statuses?.found ?? []) {
       if (news.is === 'written') this.#announce(news.entry);
       else this.#announcer.contested(object, news);
     }
-    for (const [uid, entry] of entries) {
+    for (const [uid, entry] of [...(statuses?.entries ?? []), ...(fleetStatuses ?? [])]) {
       if (entry === undefined) this.#queue.withdraw(uid);
-      else this.#queue.offer(entry.object, entry.status);
+      else this.#queue.offer(entry);
     }
-    this.#pump.wake();
+    if (statuses !== undefined || fleetStatuses !== undefined) this.#pump.wake();
   }
 
-  #announce({ object, status: next }: StatusEntry): void {
+  #announce(entry: StatusEntry): void {
+    if (isOfFleet(entry)) return;
+    const { object, status: next } = entry;
     const limiters = countsOf(next);
     this.#announcer.written({ object, previous: object.status, next, limiters });
   }

@@ -1,5 +1,5 @@
 import type { Backing } from './backing.ts';
-import type { ConfigObject } from './model/config-object.ts';
+import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
@@ -22,9 +22,9 @@ export class DirectoryBacking implements Backing {
     this.#options = options;
     this.source = new DirectorySource(options);
     this.statusWriter = {
-      // The source shows a status at once, and there is no other writer, so no write is recorded.
-      write: async ({ uid }, status) => {
-        this.source.setStatus(uid, status);
+      // The source shows a status at once, and there is no other writer, so no write is recorded. There are no fleets.
+      write: async ({ object, status }) => {
+        this.source.setStatus(object.uid, status as ConfigStatus);
         return { is: 'written' };
       },
     };

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { fleetKind } from '../rules/language/kinds.ts';
 import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
@@ -65,8 +66,9 @@ function next(): void {
   const { round: made, outcome } = decide(world, round, moment());
   round = made;
   world = round.world;
-  const { decided, doubts, waitMs, fleetStatuses = [] } = outcome;
-  reported.push(...fleetStatuses.map(({ fleet, status }) => `${fleet.name} ${status.limiters}`));
+  const { decided, doubts, waitMs, fleetStatuses } = outcome;
+  for (const entry of fleetStatuses?.values() ?? [])
+    if (entry !== undefined) reported.push(`${entry.object.name} ${entry.status.limiters}`);
   if (decided !== undefined) {
     const resources = decided.decision.fleets.get('default')?.resources ?? [];
     served.push(resources.map(({ domain }) => domain));
@@ -108,10 +110,11 @@ describe('decide', () => {
   it('reports on fleets while this replica leads, at most once a second', () => {
     const fleet = (count: number): FollowedFleet => ({
       object: {
-        ...{ name: 'edge', uid: 'u', generation: 1, status: undefined },
+        ...{ kind: fleetKind, namespace: 'weir-system', name: 'edge', uid: 'u' },
+        ...{ generation: 1, status: undefined },
         spec: { count, disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
       },
-      ...{ written: undefined, problem: undefined },
+      problem: undefined,
     });
     learn({ acceptedSpecs: new Map(), fleets: [fleet(1)] });
     changed();

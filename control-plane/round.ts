@@ -9,7 +9,7 @@
  */
 
 import { Rhythm } from '../process/time/pacing.ts';
-import { fleetStatuses } from './fleets/fleet-status.ts';
+import { type FleetStatuses, fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import {
   type ClusterDecision,
@@ -93,6 +93,7 @@ export interface Round {
   readonly removals: Removals | undefined;
   /** The statuses as of the last look at limiters. */
   readonly board: StatusBoard;
+  readonly fleetStatuses: FleetStatuses;
   readonly options: RoundOptions;
   readonly rhythms: Rhythms;
   /** The time, on the monotonic clock, at which objects that are reachable again are certainly up to date. */
@@ -117,7 +118,7 @@ export interface RoundResult {
   /** Set if this process has started or stopped to lead. */
   lead?: 'begins' | 'ends';
   statuses?: BoardChanges;
-  fleetStatuses?: ReturnType<typeof fleetStatuses>;
+  fleetStatuses?: ReturnType<typeof fleetStatuses>['entries'];
   /** Deleted objects that no limiter runs any more, and the number of known limiters. */
   removed?: readonly { object: RemovedObject; total: number }[];
   /** The values to store. Missing parts stay unchanged. */
@@ -142,6 +143,7 @@ export function firstRound(options: RoundOptions): Round {
     limiters: LimiterView.empty,
     removals: options.removals && Removals.none(options.removals),
     board: StatusBoard.empty(options.controllerName),
+    fleetStatuses: new Map(),
     options,
     rhythms: {
       snapshots: Rhythm.of(snapshotRhythm),
@@ -176,8 +178,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   const { fleets = [] } = world;
   if (fleets.length > 0 && (isStatusRound || fleets !== last.world.fleets))
     ask(next, 'fleets', at.monotonicMs);
-  if (begin(next, 'fleets', at.monotonicMs) && at.leads)
-    outcome.fleetStatuses = fleetStatuses(fleets, { ...next, nowMs: at.wallMs });
+  if (begin(next, 'fleets', at.monotonicMs) && at.leads) decideFleets(next, at, outcome);
   return { round: next, outcome: { ...outcome, waitMs: waitMs(next, at) } };
 }
 
@@ -248,6 +249,7 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
   if (next.world.leads) return;
   next.leadsSinceMs = undefined;
   next.board = StatusBoard.empty(next.options.controllerName);
+  next.fleetStatuses = new Map();
   next.world = { ...next.world, writes: unknownWorld.writes };
 }
 
@@ -418,6 +420,15 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   next.world = { ...world, writes: evaluated.writes };
   next.statusesDueMs = Math.min(next.statusesDueMs, evaluated.dueMs);
   outcome.statuses = evaluated.changes;
+}
+
+function decideFleets(next: Draft, { inFlight, wallMs: nowMs }: RoundState, outcome: DraftOutcome): void {
+  const { ledger, limiters, world, fleetStatuses: last } = next;
+  const { fleets = [], writes } = world;
+  const evaluated = fleetStatuses({ fleets, last, ledger, limiters, writes, inFlight, nowMs });
+  next.fleetStatuses = evaluated.statuses;
+  next.world = { ...world, writes: evaluated.writes };
+  outcome.fleetStatuses = evaluated.entries;
 }
 
 function reportRemoved(

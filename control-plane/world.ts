@@ -1,4 +1,4 @@
-import type { ConfigObject, FleetExpectation, FollowedFleet } from './model/config-object.ts';
+import type { ConfigObject, FleetExpectation, FollowedFleet, StatusObject } from './model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, RemovedObject, StoredSpec } from './model/decision.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
 import { WriteLedger } from './model/write-ledger.ts';
@@ -33,7 +33,7 @@ export interface World {
   /** Fleets whose snapshot is longer than the default limit of a gRPC client. */
   readonly oversize: ReadonlySet<string>;
   /** The status writes of this process. A round removes what it has found in them. */
-  readonly writes: WriteLedger<ConfigObject>;
+  readonly writes: WriteLedger<StatusObject>;
   /** Counts ends of status writes, and of pauses after rejections: another status of their objects may be due. */
   readonly endedWrites: number;
   /** Whether this replica has started to lead. Before each write, `Backing.leads` checks this by the clock. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { fleetKind } from '../../rules/language/kinds.ts';
 import type { FleetObject } from '../model/config-object.ts';
 import type { FleetSpec, NamespaceSelector } from '../model/object-models.ts';
 import type { Labels } from '../source/label-selector.ts';
@@ -6,7 +7,8 @@ import { type AccessReading, accessProblem, readAccess } from './fleet-readings.
 
 function fleet(spec: Partial<FleetSpec>, generation = 1): FleetObject {
   const whole = { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown', ...spec } as const;
-  return { name: 'edge', uid: 'u', generation, spec: whole, status: undefined };
+  const identity = { kind: fleetKind, namespace: 'weir-system', name: 'edge', uid: 'u' };
+  return { ...identity, generation, spec: whole, status: undefined };
 }
 
 const selecting = (selector: NamespaceSelector, generation = 1): FleetObject =>

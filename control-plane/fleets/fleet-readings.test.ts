@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import { fleetKind } from '../../rules/language/kinds.ts';
 import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
 
-const metadata = { name: 'edge', uid: 'u', generation: 1 };
+const metadata = { namespace: 'weir-system', name: 'edge', uid: 'u', generation: 1 };
 
 describe('readFleet', () => {
   it('fills in what the API server would', () => {
     const reading = readFleet({ metadata, spec: {}, status: { odd: true } });
     expect(reading).toEqual({
       item: {
+        kind: fleetKind,
         ...metadata,
         spec: { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
         status: undefined,
@@ -65,7 +67,7 @@ describe('endpoints', () => {
 
 it('a spec says whether an absent limiter counts, and how long', () => {
   const spec = { count: 3, disconnectedGraceSeconds: 5, onDisconnected: 'Ignore' } as const;
-  expect(expectationOf({ ...metadata, spec, status: undefined }, undefined)).toEqual({
+  expect(expectationOf({ kind: fleetKind, ...metadata, spec, status: undefined }, undefined)).toEqual({
     count: 3,
     endpoints: undefined,
     graceMs: 5_000,

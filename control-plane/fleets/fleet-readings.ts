@@ -5,6 +5,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { fleetKind } from '../../rules/language/kinds.ts';
 import type { ApiObject } from '../kubernetes/watch-protocol.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetProblem } from '../model/config-object.ts';
 import { type FleetAccess, fleetDomainOwners } from '../model/domain-owners.ts';
@@ -21,13 +22,14 @@ export function readFleet({
   metadata,
   ...fields
 }: ApiObject): { item: FleetObject } | { unreadable: string } {
-  const { name, uid, generation, resourceVersion } = metadata;
+  const { namespace = '', name, uid, generation, resourceVersion } = metadata;
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
   const spec = fleetSpecModel.safeParse(fields['spec'] ?? {});
   if (!spec.success) return { unreadable: z.prettifyError(spec.error) };
   const status = fleetStatusModel.safeParse(fields['status']);
-  return { item: { name, uid, generation, resourceVersion, spec: spec.data, status: status.data } };
+  const identity = { kind: fleetKind, namespace, name, uid };
+  return { item: { ...identity, generation, resourceVersion, spec: spec.data, status: status.data } };
 }
 
 const endpointModel = z.object({

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { capabilities, noCapabilities } from '../../rules/language/capabilities.ts';
+import { fleetKind } from '../../rules/language/kinds.ts';
 import type { FleetObject } from '../model/config-object.ts';
 import { type FleetLimiter, type FleetLimiters, FleetRollout } from '../reconcile/fleet-rollout.ts';
 import { type FleetFacts, fleetStatus } from './fleet-status.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
 const fleet: FleetObject = {
+  kind: fleetKind,
+  namespace: 'weir-system',
   name: 'edge',
   uid: 'u',
   generation: 3,

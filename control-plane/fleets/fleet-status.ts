@@ -1,11 +1,11 @@
 /** The status of a RateLimitFleet: counts, including those that no object contains, and the limiters that reject rules. */
-import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/config-object.ts';
 import { newCondition } from '../model/reasons.ts';
-import { progress, shortened, timeText } from '../reconcile/conditions.ts';
-import type { FirstSnapshot, FleetRollout, VersionLedger } from '../reconcile/fleet-rollout.ts';
-import type { LimiterView } from '../reconcile/limiter-view.ts';
+import type { StatusWrite } from '../model/write-ledger.ts';
+import { progress, sameStatus, shortened, timeText } from '../reconcile/conditions.ts';
+import type { FirstSnapshot, FleetRollout } from '../reconcile/fleet-rollout.ts';
+import type { Evaluation } from '../reconcile/status-board.ts';
 
 export interface FleetFacts {
   fleet: FleetObject;
@@ -14,7 +14,7 @@ export interface FleetFacts {
   newest: (FirstSnapshot & { version: string }) | undefined;
   /** The problem with the fleet's access rules. */
   problem?: FleetProblem | undefined;
-  /** The status that was written last. */
+  /** The status before, from which times are copied. */
   previous: FleetStatus | undefined;
   nowMs: number;
 }
@@ -52,21 +52,45 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
   };
 }
 
-/** Returns the statuses of fleets that must be written. */
-export function fleetStatuses(
-  followed: readonly FollowedFleet[],
-  { limiters, ledger, nowMs }: { limiters: LimiterView; ledger: VersionLedger; nowMs: number },
-): { fleet: FleetObject; status: FleetStatus }[] {
-  return followed.flatMap(({ object: fleet, written, problem }) => {
-    const facts = { fleet, limiters: limiters.fleet(fleet.name), newest: ledger.newest(fleet.name) };
-    const status = fleetStatus({ ...facts, problem, previous: written, nowMs });
-    return sameFleetStatus(status, written) ? [] : [{ fleet, status }];
-  });
+export interface FleetEvaluation
+  extends Pick<Evaluation, 'limiters' | 'ledger' | 'writes' | 'inFlight' | 'nowMs'> {
+  fleets: readonly FollowedFleet[];
+  /** The statuses of the last evaluation. */
+  last: FleetStatuses;
 }
 
-/** Returns whether there is nothing to write. */
-export function sameFleetStatus(a: FleetStatus | undefined, b: FleetStatus | undefined): boolean {
-  return isDeepStrictEqual(a, b);
+/** The status of each fleet by uid, and the object that it is based on. */
+export type FleetStatuses = ReadonlyMap<string, StatusWrite<FleetObject>>;
+
+/**
+ * Returns the statuses of all fleets. `entries`: those to write, by uid. Undefined if there is nothing left to write. While another status
+ * of a fleet is being written, none is offered: the next one follows from the result.
+ */
+export function fleetStatuses({ fleets, limiters, ledger, inFlight, nowMs, last, ...at }: FleetEvaluation): {
+  statuses: FleetStatuses;
+  entries: ReadonlyMap<string, StatusWrite<FleetObject> | undefined>;
+  writes: Evaluation['writes'];
+} {
+  let { writes } = at;
+  const statuses = new Map<string, StatusWrite<FleetObject>>();
+  const entries = new Map<string, StatusWrite<FleetObject> | undefined>();
+  for (const { object, problem } of fleets) {
+    const { uid, name } = object;
+    const { known: fleet, ...found } = writes.look(object, nowMs);
+    writes = found.writes;
+    const before = last.get(uid);
+    const isOfSame = before?.object.resourceVersion === fleet.resourceVersion;
+    const status = fleetStatus({
+      ...{ fleet, limiters: limiters.fleet(name), newest: ledger.newest(name), problem, nowMs },
+      previous: isOfSame ? before?.status : fleet.status,
+    });
+    const isDue = !inFlight.has(uid) && writes.mayWrite(fleet, nowMs) && !sameStatus(status, fleet.status);
+    statuses.set(uid, { object: fleet, status });
+    entries.set(uid, isDue ? { object: fleet, status } : undefined);
+  }
+  const gone = [...last.keys()].filter((uid) => !statuses.has(uid));
+  for (const uid of gone) entries.set(uid, undefined);
+  return { statuses, entries, writes: writes.without(gone) };
 }
 
 type RolloutProgress = ReturnType<FleetRollout['of']>;

@@ -1,12 +1,12 @@
 /**
  * The RateLimitFleets in the control plane's namespace, the endpoints of their Services, and the labels of namespaces if a fleet needs
- * them. The store watches them, creates missing fleets and writes statuses.
+ * them. The store watches them, and creates missing fleets.
  */
 
 import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
-import { ApiError, hasStatus, isTransient, isWatchRejected, type KubernetesApi } from '../kubernetes/api.ts';
+import { ApiError, isTransient, isWatchRejected, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import { resourcePath } from '../kubernetes/watch-protocol.ts';
 import type {
@@ -14,13 +14,10 @@ import type {
   FleetExpectation,
   FleetObject,
   FleetProblem,
-  FleetStatus,
   FollowedFleet,
 } from '../model/config-object.ts';
 import type { FleetAccesses } from '../model/domain-owners.ts';
-import { type StatusWrite, WriteLedger } from '../model/write-ledger.ts';
 import { Pump } from '../replicas/pump.ts';
-import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -33,7 +30,6 @@ import {
   readSlice,
   selectsNamespaces,
 } from './fleet-readings.ts';
-import { sameFleetStatus } from './fleet-status.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
@@ -62,7 +58,7 @@ interface Outage {
   isRejection: boolean;
 }
 
-/** Chosen: the wait before a rejected write is tried again. */
+/** Chosen: the wait before a rejected fleet is created again. */
 const pauseAfterRejectionMs = 30_000;
 
 export class FleetStore {
@@ -80,12 +76,8 @@ export class FleetStore {
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
   #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
-  /** Names of fleets with pending writes. */
-  readonly #due = new Set<string>();
-  /** Statuses to write, by fleet. */
-  readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
-  readonly #writer: StatusWriter<FleetObject>;
-  #writes = WriteLedger.empty<FleetObject>(sameFleetStatus);
+  /** Names of fleets to create. */
+  readonly #missing = new Set<string>();
   readonly #notWritten: ThrottledLine<{ reason: string }>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
@@ -105,20 +97,13 @@ export class FleetStore {
         (failure) => this.#fleetsFailed(failure),
       ),
     });
-    this.#writer = new StatusWriter({
-      ...options,
-      record: (change) => {
-        this.#writes = change(this.#writes);
-      },
-      addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
-    });
     this.#notWritten = throttledLine(options, lines.fleetNotWritten);
     this.#pump = new Pump({
       ...options,
       queue: { next: () => this.#next(), nextDueMs: () => undefined },
       concurrency: 1,
       mayRun: () => !this.#isClosed && options.mayWrite(),
-      attempt: (name) => this.#write(name),
+      attempt: (name) => this.#create(name),
       failed: (_, error) => this.#notWritten({ reason: error.message }),
       firstRetryMs: 500,
       maxRetryMs: 30_000,
@@ -129,32 +114,17 @@ export class FleetStore {
     this.#fleets.start();
   }
 
-  /** Forgets what this process knew and wrote in an earlier lead, because others may have written since. */
   startedLeading(): void {
-    this.#statuses.clear();
-    this.#due.clear();
-    this.#writes = WriteLedger.empty(sameFleetStatus);
     this.#pump.endWaits();
     this.#createMissing();
   }
 
-  /** The fleets, each with its newest status: as the watch shows it, or as this process has written it since. */
   get fleets(): readonly FleetObject[] {
-    return [...this.#fleets.items.values()].map((fleet) => this.#look(fleet));
-  }
-
-  #look(fleet: FleetObject): FleetObject {
-    const { known, writes } = this.#writes.look(fleet, this.#options.clock.nowMs());
-    this.#writes = writes;
-    return known;
+    return [...this.#fleets.items.values()];
   }
 
   get followed(): readonly FollowedFleet[] {
-    return this.fleets.map((object) => {
-      const due = this.#statuses.get(object.name);
-      const isDue = due !== undefined && due.object.resourceVersion === object.resourceVersion;
-      return { object, written: isDue ? due.status : object.status, problem: this.#problemOf(object) };
-    });
+    return this.fleets.map((object) => ({ object, problem: this.#problemOf(object) }));
   }
 
   /** The access rules of all fleets. Undefined while they are unknown. The value is replaced with each change. */
@@ -180,17 +150,6 @@ export class FleetStore {
     return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
   }
 
-  /**
-   * Writes a status soon, and again after failures, unless a newer status replaces it, or another writer has changed the object since
-   * `fleet`. In the latter case, the watch shows the change, and new writes follow from it.
-   */
-  writeStatus(fleet: FleetObject, status: FleetStatus): void {
-    if (!this.#writes.mayWrite(fleet, this.#options.clock.nowMs())) return;
-    this.#statuses.set(fleet.name, { object: fleet, status });
-    this.#options.shown();
-    this.#ask(fleet.name);
-  }
-
   async close(): Promise<void> {
     this.#isClosed = true;
     const watches = [this.#fleets, this.#namespaces, ...this.#slices.values()];
@@ -203,10 +162,8 @@ export class FleetStore {
   }
 
   #fleetsChanged(): void {
-    const { fleets } = this;
-    this.#writes = this.#writes.retaining(fleets);
     const services = new Map<string, { namespace: string; name: string }>(
-      fleets.flatMap(({ spec: { service } }) =>
+      this.fleets.flatMap(({ spec: { service } }) =>
         service === undefined ? [] : [[`${service.namespace}/${service.name}`, service] as const],
       ),
     );
@@ -349,49 +306,20 @@ export class FleetStore {
   }
 
   #ask(name: string): void {
-    if (this.#isClosed || !this.#options.mayWrite()) return;
-    this.#due.add(name);
+    this.#missing.add(name);
     this.#pump.wake();
   }
 
   #next(): string | undefined {
-    const [name] = this.#due;
-    if (name !== undefined) this.#due.delete(name);
+    const [name] = this.#missing;
+    if (name !== undefined) this.#missing.delete(name);
     return name;
   }
 
-  /** Returns undefined if the write is done, or no longer needed. */
-  async #write(name: string): Promise<ApiError | undefined> {
-    try {
-      if (this.#has(name)) await this.#writeStatus(name);
-      else await this.#create(name);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (isTransient(error)) return error;
-      // The other writes continue.
-      this.#notWritten({ reason: error.message });
-      this.#pump.later(pauseAfterRejectionMs, () => this.#ask(name));
-      return undefined;
-    }
-  }
-
-  async #writeStatus(name: string): Promise<void> {
-    const due = this.#statuses.get(name);
-    if (due === undefined) return;
-    const outcome = await this.#writer.write(due.object, due.status);
-    if ('error' in outcome) throw outcome.error;
-    const next = this.#statuses.get(name);
-    if (next === due) this.#statuses.delete(name);
-    else if (next !== undefined && next.object.resourceVersion === due.object.resourceVersion)
-      next.object = this.#look(next.object);
-    this.#options.shown();
-  }
-
-  /** Another writer may have created the object first. It then stays unchanged. */
-  async #create(name: string): Promise<void> {
+  /** Returns the error if another attempt is due soon. */
+  async #create(name: string): Promise<ApiError | undefined> {
     const [service] = this.#options.services.get(name) ?? [];
-    if (service === undefined) return;
+    if (service === undefined || this.#has(name)) return undefined;
     const [namespace, serviceName] = service.split('/');
     const spec = { service: { namespace, name: serviceName } };
     const { client, log } = this.#options;
@@ -400,7 +328,14 @@ export class FleetStore {
       await client.request({ method: 'POST', path: this.#path, timeoutMs: 10_000, body });
       lines.fleetCreated(log, { fleet: name, service });
     } catch (error) {
-      if (!hasStatus(error, 409)) throw error;
+      if (!(error instanceof ApiError)) throw error;
+      if (isTransient(error)) return error;
+      // Another writer may have created the object first. It then stays unchanged.
+      if (error.status === 409) return undefined;
+      this.#notWritten({ reason: error.message });
+      // The other fleets continue.
+      this.#pump.later(pauseAfterRejectionMs, () => this.#ask(name));
     }
+    return undefined;
   }
 }

@@ -3,6 +3,8 @@ import type { z } from 'zod';
 import {
   kind as configKind,
   plural as configPlural,
+  fleetKind,
+  fleetPlural,
   overrideKind,
   overridePlural,
 } from '../../rules/language/kinds.ts';
@@ -39,11 +41,22 @@ export interface ConfigObject {
   status: ConfigStatus | undefined;
 }
 
+/** An object with a status that this control plane writes. */
+export type StatusObject = ConfigObject | FleetObject;
+
+interface OfKind {
+  kind?: StatusObject['kind'] | typeof configKind;
+}
+
+const kinds = {
+  [configKind]: { plural: configPlural, prefix: '' },
+  [overrideKind]: { plural: overridePlural, prefix: 'override/' },
+  [fleetKind]: { plural: fleetPlural, prefix: 'fleet/' },
+};
+
 /** The names of a kind and of its list in the API. */
-export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; plural: string } {
-  return kind === undefined
-    ? { kind: configKind, plural: configPlural }
-    : { kind: overrideKind, plural: overridePlural };
+export function kindOf({ kind = configKind }: OfKind): { kind: string; plural: string } {
+  return { kind, plural: kinds[kind].plural };
 }
 
 /**
@@ -51,11 +64,11 @@ export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; pl
  * of it contains a slash.
  */
 export function objectKey({
-  kind,
+  kind = configKind,
   namespace,
   name,
-}: Pick<ConfigObject, 'kind' | 'namespace' | 'name'>): string {
-  return `${kind === undefined ? '' : 'override/'}${namespace}/${name}`;
+}: OfKind & Pick<ConfigObject, 'namespace' | 'name'>): string {
+  return `${kinds[kind].prefix}${namespace}/${name}`;
 }
 
 /** The spec of a manifest or a rule file that cannot be read. The object's last good spec stays in force. */
@@ -106,6 +119,8 @@ export type FleetStatus = z.infer<typeof fleetStatusModel>;
 
 /** A fleet object. It is immutable: a change of the object is a new value. */
 export interface FleetObject {
+  kind: typeof fleetKind;
+  namespace: string;
   name: string;
   uid: string;
   generation: number;
@@ -123,11 +138,10 @@ export interface FleetProblem {
   meanwhile: string;
 }
 
-/** A RateLimitFleet, and the facts that determine its next status. */
+/** A RateLimitFleet, and a fact that its status reports. */
 export interface FollowedFleet {
+  /** The object as the watch shows it. */
   object: FleetObject;
-  /** The status that the object has once all pending writes are done. */
-  written: FleetStatus | undefined;
   /** The problem with its access rules, or with its expected limiters. */
   problem: FleetProblem | undefined;
 }

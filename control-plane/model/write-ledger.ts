@@ -9,7 +9,7 @@
  *          -- rejected --> as before
  *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
- * There is one entry per object, until `without` or `retaining` removes it. A status without an entry counts as another writer's.
+ * There is one entry per object, until `without` removes it. A status without an entry counts as another writer's.
  */
 import { VersionedMap } from './versioned-map.ts';
 
@@ -113,13 +113,13 @@ export class WriteLedger<Kind extends StatusOwner> {
    * Returns the object with its newest status: as the watch shows it, or as this process has written it since. The next ledger does not
    * find the same again.
    */
-  look(
-    shown: Kind,
+  look<Shown extends Kind>(
+    shown: Shown,
     nowMs: number,
-  ): { known: Kind; found?: WriteObservation<Kind>; writes: WriteLedger<Kind> } {
+  ): { known: Shown; found?: WriteObservation<Shown>; writes: WriteLedger<Kind> } {
     const { entries, outdated, isSame } = this.#parts;
     const { uid, status, resourceVersion: version = '' } = shown;
-    const entry = entries.get(uid);
+    const entry = entries.get(uid) as StatusWrites<Shown> | undefined;
     if (entry === undefined) return { known: shown, writes: this };
     let { confirmed } = entry;
     if (confirmed !== undefined && isNewerVersion(confirmed.version, version)) {
@@ -162,12 +162,6 @@ export class WriteLedger<Kind extends StatusOwner> {
     return entries === this.#parts.entries ? this : new WriteLedger({ ...this.#parts, entries, outdated });
   }
 
-  /** All other objects are gone. */
-  retaining(objects: readonly Kind[]): WriteLedger<Kind> {
-    const uids = new Set(objects.map(({ uid }) => uid));
-    return this.without([...this.#parts.entries.keys()].filter((uid) => !uids.has(uid)));
-  }
-
   #with(uid: string, entry: StatusWrites<Kind>): WriteLedger<Kind> {
     return new WriteLedger({ ...this.#parts, entries: this.#parts.entries.with(new Map([[uid, entry]])) });
   }
@@ -180,7 +174,10 @@ export class WriteLedger<Kind extends StatusOwner> {
   }
 
   /** Returns the write without an answer that has this status. */
-  #unanswered({ unanswered }: StatusWrites<Kind>, status: Kind['status']): StatusWrite<Kind> | undefined {
+  #unanswered<One extends Kind>(
+    { unanswered }: StatusWrites<One>,
+    status: One['status'],
+  ): StatusWrite<One> | undefined {
     return unanswered.find((one) => this.#parts.isSame(one.status, status));
   }
 }

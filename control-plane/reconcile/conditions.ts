@@ -7,6 +7,7 @@ import {
   type ConfigObject,
   type ConfigStatus,
   findCondition,
+  type StatusObject,
 } from '../model/config-object.ts';
 import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { isEndReason, newCondition, type Reason } from '../model/reasons.ts';
@@ -265,7 +266,7 @@ export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigSta
 }
 
 /** Returns whether there is nothing to write. The order of conditions, and conditions of others, do not matter. */
-export function sameStatus(a: ConfigStatus | undefined, b: ConfigStatus | undefined): boolean {
+export function sameStatus(a: StatusObject['status'], b: StatusObject['status']): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined) return false;
   const { conditions: ofA, ...restOfA } = a;
@@ -273,9 +274,9 @@ export function sameStatus(a: ConfigStatus | undefined, b: ConfigStatus | undefi
   return isDeepStrictEqual(restOfA, restOfB) && isDeepStrictEqual(ourConditions(ofA), ourConditions(ofB));
 }
 
-const ourTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
+const ourTypes = ['Accepted', 'Programmed', 'Ready', 'Supported', 'Progressing'];
 
-function ourConditions(conditions: readonly Condition[]): (Condition | undefined)[] {
+function ourConditions(conditions: readonly { type: string }[]): unknown[] {
   return ourTypes.map((type) => conditions.find((candidate) => candidate.type === type));
 }
 

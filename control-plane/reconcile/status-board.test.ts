@@ -6,8 +6,8 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { unrestrictedOwners } from '../model/domain-owners.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import type { WriteEnd } from '../model/write-ledger.ts';
-import { type StatusEntry, StatusQueue } from '../replicas/status-queue.ts';
+import type { StatusWrite, WriteEnd } from '../model/write-ledger.ts';
+import { StatusQueue } from '../replicas/status-queue.ts';
 import { reconnectGraceMs } from './limiter-view.ts';
 import { countsOf, StatusBoard } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';
@@ -21,7 +21,7 @@ let version = 2;
 
 /** A leader with one limiter, in memory. */
 class Leader {
-  readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
+  readonly queue = new StatusQueue<StatusWrite<ConfigObject>>({ writesPerSecond: 1_000 });
   readonly writes = new ConfigWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
   readonly #seen = new SeenLimiters();
   readonly found: string[] = [];
@@ -89,7 +89,7 @@ class Leader {
     for (const { object, news } of found) this.found.push(`${object.name} ${foundText(news)}`);
     for (const [uid, entry] of entries) {
       if (entry === undefined) this.queue.withdraw(uid);
-      else this.queue.offer(entry.object, entry.status);
+      else this.queue.offer(entry);
     }
   }
 
@@ -115,7 +115,7 @@ class Leader {
   }
 
   /** The next status goes out; call `end` with what comes of it. */
-  send(): { entry: StatusEntry; end(end: WriteEnd): void } {
+  send(): { entry: StatusWrite<ConfigObject>; end(end: WriteEnd): void } {
     const entry = this.queue.next(this.nowMs)!;
     const ended = this.writes.begin(entry);
     const end = (end: WriteEnd) => {
@@ -126,7 +126,7 @@ class Leader {
   }
 
   /** The API server takes it. */
-  finish(entry: StatusEntry): void {
+  finish(entry: StatusWrite<ConfigObject>): void {
     version++;
     this.writes.begin(entry)({ is: 'written', version: `${version}` });
     this.queue.done(entry.object.uid);

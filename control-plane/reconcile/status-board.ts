@@ -9,12 +9,12 @@ import {
   type ConfigStatus,
   findCondition,
   isOfOther,
+  type StatusObject,
 } from '../model/config-object.ts';
 import { type ClusterDecision, domainKey, type ObjectOutcome } from '../model/decision.ts';
 import { hasReason } from '../model/reasons.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
-import type { WriteLedger } from '../model/write-ledger.ts';
-import type { StatusEntry } from '../replicas/status-queue.ts';
+import type { StatusWrite, WriteLedger } from '../model/write-ledger.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { FirstSnapshot, FleetRollout, RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 import type { LimiterView } from './limiter-view.ts';
@@ -28,7 +28,7 @@ import {
 /** The changes since the last evaluation. */
 export interface BoardChanges {
   /** Statuses to write by uid, in the order in which they were found. Undefined if there is nothing left to write. */
-  entries: ReadonlyMap<string, StatusEntry | undefined>;
+  entries: ReadonlyMap<string, StatusWrite<ConfigObject> | undefined>;
   found: readonly { object: ConfigObject; news: OwnershipEvent }[];
 }
 
@@ -42,7 +42,7 @@ export interface Evaluation {
   /** The objects that no longer belong to this control plane, but still have its name in their status. */
   left: readonly ConfigObject[];
   /** The writes of this process. */
-  writes: WriteLedger<ConfigObject>;
+  writes: WriteLedger<StatusObject>;
   /** The uids of objects whose statuses are being written. */
   inFlight: Pick<ReadonlySet<string>, 'has'>;
   /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
@@ -139,7 +139,7 @@ interface Parts {
 export interface BoardResult {
   board: StatusBoard;
   /** The ledger with what the evaluation found. */
-  writes: WriteLedger<ConfigObject>;
+  writes: WriteLedger<StatusObject>;
   changes: BoardChanges;
   /** When to evaluate again even if there is no news. Infinity if that is not needed. */
   dueMs: number;
@@ -187,7 +187,7 @@ class BoardLook {
   readonly #before: Parts;
   readonly #at: Evaluation;
   readonly #left: ReadonlySet<string>;
-  #writes: WriteLedger<ConfigObject>;
+  #writes: WriteLedger<StatusObject>;
   readonly #contested: Map<string, ContestedStatus>;
   readonly #evaluated = new Map<string, Evaluated | undefined>();
   readonly #behind = new Map<string, string | undefined>();
@@ -195,7 +195,7 @@ class BoardLook {
   readonly #open: Set<string>;
   readonly #countedMs: Map<string, number>;
   readonly #gone = new Set<string>();
-  readonly #entries = new Map<string, StatusEntry | undefined>();
+  readonly #entries = new Map<string, StatusWrite<ConfigObject> | undefined>();
   readonly #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
 
   constructor(before: Parts, at: Evaluation) {

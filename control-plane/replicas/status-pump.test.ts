@@ -49,7 +49,7 @@ function setUp({ concurrency = 2 } = {}) {
       spared: () => reported.push('spared'),
     },
     writer: {
-      write: ({ uid }) => new Promise((resolve) => answers.set(uid, resolve)),
+      write: ({ object }) => new Promise((resolve) => answers.set(object.uid, resolve)),
     },
     mayWrite: () => state.leads,
     concurrency,

@@ -7,8 +7,8 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import { ApiError, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
-import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
-import type { StatusOwner, WriteLedger } from '../model/write-ledger.ts';
+import { kindOf, objectKey, type StatusObject } from '../model/config-object.ts';
+import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { serverSideApply } from './own-objects.ts';
@@ -27,13 +27,11 @@ export type WriteOutcome =
   /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
 
-export interface StatusWriterOptions<Kind extends StatusOwner> {
+export interface StatusWriterOptions {
   client: KubernetesApi;
   clock: Clock;
   /** Called with each attempt and its result. */
-  record(change: (writes: WriteLedger<Kind>) => WriteLedger<Kind>): void;
-  /** Returns the address of the object in the API. */
-  addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
+  record(change: (writes: WriteLedger<StatusObject>) => WriteLedger<StatusObject>): void;
   /** The timeout of one request. Defaults to 10,000. */
   timeoutMs?: number;
 }
@@ -42,27 +40,26 @@ export interface StatusWriterOptions<Kind extends StatusOwner> {
  * Writes `status` of objects by server-side apply, which removes fields that it no longer has. Each status follows from a version
  * of the object, and only replaces the status of that version.
  */
-export class StatusWriter<Kind extends StatusOwner> {
-  readonly #options: StatusWriterOptions<Kind>;
+export class StatusWriter {
+  readonly #options: StatusWriterOptions;
 
-  constructor(options: StatusWriterOptions<Kind>) {
+  constructor(options: StatusWriterOptions) {
     this.#options = options;
   }
 
   /** Makes one attempt. */
-  async write(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
+  async write(write: StatusEntry): Promise<WriteOutcome> {
     const { record, clock } = this.#options;
-    const write = { object, status };
     record((writes) => writes.begun(write));
-    const outcome = await this.#attempt(object, status);
+    const outcome = await this.#attempt(write);
     record((writes) => writes.ended(write, outcome, clock.nowMs()));
     return outcome;
   }
 
-  async #attempt(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
-    const { client, addressOf, timeoutMs = 10_000 } = this.#options;
-    const { kind, plural, namespace, name } = addressOf(object);
-    const { resourceVersion } = object;
+  async #attempt({ object, status }: StatusEntry): Promise<WriteOutcome> {
+    const { client, timeoutMs = 10_000 } = this.#options;
+    const { kind, plural } = kindOf(object);
+    const { namespace, name, resourceVersion } = object;
     try {
       const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
         ...serverSideApply,
@@ -82,7 +79,7 @@ export class StatusWriter<Kind extends StatusOwner> {
 
 export interface StatusPumpOptions extends Telemetry {
   queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'spared'>;
-  writer: Pick<StatusWriter<ConfigObject>, 'write'>;
+  writer: Pick<StatusWriter, 'write'>;
   /** Called before each write: whether this process leads. */
   mayWrite(): boolean;
   /** The maximum number of concurrent writes. Defaults to 8. */
@@ -116,11 +113,13 @@ interface Pause {
 
 /** Compares the message of the API server's authorizer, because a webhook that rejects one object also answers with 403. */
 export function lacksRight({ status, message }: ApiError): boolean {
-  return status === 403 && /cannot patch resource "ratelimit(configs|overrides)\/status"/.test(message);
+  return (
+    status === 403 && /cannot patch resource "ratelimit(configs|overrides|fleets)\/status"/.test(message)
+  );
 }
 
 /** Returns the kind and namespace that one right to write statuses covers. */
-function placeOf(object: ConfigObject): string {
+function placeOf(object: StatusObject): string {
   return `${kindOf(object).plural} ${object.namespace}`;
 }
 
@@ -182,7 +181,7 @@ export class StatusPump {
       queue.spared();
       return undefined;
     }
-    const outcome = await writer.write(entry.object, entry.status);
+    const outcome = await writer.write(entry);
     if ('error' in outcome) {
       const { is, error } = outcome;
       if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;

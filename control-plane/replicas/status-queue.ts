@@ -1,17 +1,22 @@
 /** The statuses that wait to be written, and their order. */
 import { FairQueue } from '../../process/queues/fair-queue.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
-import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import { fleetKind } from '../../rules/language/kinds.ts';
+import { type ConfigObject, type FleetObject, findCondition } from '../model/config-object.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
 
-export type StatusEntry = StatusWrite<ConfigObject>;
+export type StatusEntry = StatusWrite<ConfigObject> | StatusWrite<FleetObject>;
+
+export function isOfFleet(entry: StatusEntry): entry is StatusWrite<FleetObject> {
+  return entry.object.kind === fleetKind;
+}
 
 /** Chosen: the fraction of the writes of one second that may be used at once after a pause. */
 const burstPart = 0.2;
 
 /** The priority of a status. Lower ones are written first. */
 const Rank = {
-  /** The status has an incorrect `Ready=True` of the current generation. */
+  /** The status has an incorrect `Ready=True` of the current generation, or describes a fleet. There are few fleets. */
   wrong: 0,
   /** The status is about an older generation. */
   changed: 1,
@@ -19,25 +24,27 @@ const Rank = {
 } as const;
 
 /** A waiting status. `group` is its namespace, because namespaces take turns. */
-interface WaitingStatus {
+interface WaitingStatus<Entry> {
   readonly group: string;
   readonly rank: number;
-  entry: StatusEntry;
+  entry: Entry;
 }
 
-const newQueues = () => Object.values(Rank).map(() => new FairQueue<WaitingStatus>());
+function newQueues<Entry>(): FairQueue<WaitingStatus<Entry>>[] {
+  return Object.values(Rank).map(() => new FairQueue());
+}
 
 /**
  * A queue of statuses to write, with one budget for all. First come objects whose status wrongly shows that they are ready, then
  * those of new generations, then the others. Among equals, namespaces take turns, so that many changes in one namespace delay no other
  * one. An object is in the queue once, with its newest status. While one of its statuses is being written, none is offered.
  */
-export class StatusQueue {
+export class StatusQueue<Entry extends StatusEntry = StatusEntry> {
   readonly #budget: PacingTokenBucket;
   /** Waiting statuses by rank. Within a namespace, the status that has waited longest is first. */
-  #queues = newQueues();
+  #queues = newQueues<Entry>();
   /** Waiting statuses by uid. */
-  readonly #waiting = new Map<string, WaitingStatus>();
+  readonly #waiting = new Map<string, WaitingStatus<Entry>>();
   readonly #inFlight = new Set<string>();
 
   constructor({ writesPerSecond }: { writesPerSecond: number }) {
@@ -50,10 +57,9 @@ export class StatusQueue {
     return this.#waiting.size;
   }
 
-  /** Replaces a waiting status of the same object. `object` has the status that the new one replaces. */
-  offer(object: ConfigObject, status: ConfigStatus): void {
-    const { uid, namespace } = object;
-    const entry = { object, status };
+  /** Replaces a waiting status of the same object. The entry's object has the status that the new one replaces. */
+  offer(entry: Entry): void {
+    const { uid, namespace } = entry.object;
     const rank = rankOf(entry);
     const known = this.#waiting.get(uid);
     if (known?.rank === rank) {
@@ -83,7 +89,7 @@ export class StatusQueue {
    * Returns the next status to write. Undefined if nothing waits or the budget is used up. Call `done` after the write or its
    * failure.
    */
-  next(nowMs: number): StatusEntry | undefined {
+  next(nowMs: number): Entry | undefined {
     const queue = this.#queues.find(({ size }) => size > 0);
     if (queue === undefined || !this.#budget.take(nowMs)) return undefined;
     const { entry } = queue.next()!;
@@ -112,8 +118,10 @@ export class StatusQueue {
   }
 }
 
-function rankOf({ object: { generation, status: before }, status }: StatusEntry): number {
+function rankOf(entry: StatusEntry): number {
+  if (isOfFleet(entry)) return Rank.wrong;
+  const { generation, status: before } = entry.object;
   if (before === undefined || before.observedGeneration < generation) return Rank.changed;
   const saysReady = findCondition(before, 'Ready')?.status === 'True';
-  return saysReady && findCondition(status, 'Ready')?.status !== 'True' ? Rank.wrong : Rank.other;
+  return saysReady && findCondition(entry.status, 'Ready')?.status !== 'True' ? Rank.wrong : Rank.other;
 }

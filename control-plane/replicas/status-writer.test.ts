@@ -3,7 +3,7 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { ConfigWrites, configObject } from '../../test/support/config-object-builder.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
-import { type ConfigObject, kindOf } from '../model/config-object.ts';
+import type { ConfigObject } from '../model/config-object.ts';
 import { StatusWriter } from './status-pump.ts';
 
 const object = configObject({ name: 'shop', namespace: 'team', resourceVersion: '7' });
@@ -17,13 +17,12 @@ async function write(answer: ApiAnswer, written: ConfigObject = object) {
   const writes = new ConfigWrites(clock);
   const writer = new StatusWriter({
     client,
-    addressOf: (one: ConfigObject) => ({ ...one, ...kindOf(one) }),
     clock,
     record: (change) => {
       writes.ledger = change(writes.ledger);
     },
   });
-  const outcome = await writer.write(written, status);
+  const outcome = await writer.write({ object: written, status });
   const { known } = writes.look(written);
   return { outcome, known, request: api.writes[0] };
 }

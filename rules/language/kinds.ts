@@ -14,7 +14,7 @@ export const singular = 'ratelimitconfig';
 export const overrideKind = 'RateLimitOverride' as const;
 export const overridePlural = 'ratelimitoverrides';
 
-export const fleetKind = 'RateLimitFleet';
+export const fleetKind = 'RateLimitFleet' as const;
 export const fleetPlural = 'ratelimitfleets';
 
 /** Labels joined by dots, which the API server accepts as the name of a custom object. */

@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { FleetStore } from '../../control-plane/fleets/fleet-store.ts';
-import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { afterEach, beforeAll, expect, it } from 'vitest';
+import { readFleet } from '../../control-plane/fleets/fleet-readings.ts';
+import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
+import type { FleetObject, FleetStatus } from '../../control-plane/model/config-object.ts';
+import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import {
   conditionOf,
   createPods,
@@ -11,7 +14,6 @@ import {
   startReplicaHere,
 } from '../support/cluster.ts';
 import type { RunningControlPlane } from '../support/control-plane-process.ts';
-import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -132,68 +134,29 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
   }, 60_000);
 
   it('get no status that follows from an object that somebody has written to since', async () => {
-    const apiVersion = 'ratelimit.weir.dev/v1alpha1';
-    const create = (name: string): string =>
-      JSON.stringify({
-        apiVersion,
-        kind: 'RateLimitFleet',
-        metadata: { name, namespace: 'default' },
-        spec: {},
-      });
-    for (const name of ['a', 'b']) api().mustKubectl(['create', '-f', '-'], { input: create(name) });
-    const reported: string[] = [];
-    const store = new FleetStore({
-      ...recordedTelemetry(reportTo(reported)),
-      client: clientOf(api()),
-      namespace: 'default',
-      services: new Map(),
-      mayWrite: () => true,
-      changed: () => {},
-      shown: () => {},
-      accessChanged: () => {},
-      clock: systemClock,
-      timers: systemTimers,
-      random: Math.random,
+    const metadata = { name: 'a', namespace: 'default' };
+    const input = JSON.stringify({
+      ...{ apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', metadata, spec: {} },
     });
-    onTestFinished(() => store.close());
-    store.start();
-    const known = (name: string) => {
-      const fleet = store.fleets.find((one) => one.name === name);
-      if (fleet === undefined) throw new Error(`${name} is not known`);
-      return fleet;
+    api().mustKubectl(['create', '-f', '-'], { input });
+    const shown = (): FleetObject => {
+      const object = JSON.parse(api().mustKubectl(['get', 'rlf', 'a', '-n', 'default', '-o', 'json']));
+      const reading = readFleet(object as ApiObject);
+      if ('unreadable' in reading) throw new Error(reading.unreadable);
+      return reading.item;
     };
-    const connected = () => store.fleets.map(({ status }) => status?.connected);
-    const status = (count: number) => ({
-      ...{
-        observedGeneration: 1,
-        limiters: `${count}/9`,
-        expected: 9,
-        connected: count,
-        current: 0,
-        joining: 0,
-      },
-      ...{ refusing: [], conditions: [] },
+    const status = (count: number): FleetStatus => ({
+      ...{ observedGeneration: 1, limiters: `${count}/9`, expected: 9, connected: count },
+      ...{ current: 0, joining: 0, refusing: [], conditions: [] },
     });
-    await eventually(() => expect(connected()).toEqual([undefined, undefined]));
-    const before = known('a');
-    const other = known('b');
-    // Each follows from the one before, whether the watch shows that or not.
-    store.writeStatus(before, status(1));
-    await eventually(() => expect(connected()).toEqual([1, undefined]));
-    const first = known('a');
-    store.writeStatus(first, status(2));
-    await eventually(() => expect(connected()).toEqual([2, undefined]));
-
-    // What a leader does that was paused since it knew `first`.
-    store.writeStatus(first, status(3));
-    store.writeStatus(other, status(4));
-    await eventually(() => expect(connected()).toEqual([2, 4]));
-    await eventually(() => {
-      // Nothing is written after a conflict before the watch shows a newer version.
-      store.writeStatus(known('a'), status(5));
-      expect(connected()).toEqual([5, 4]);
-    });
-    expect(reported).toEqual([]);
+    const writer = new StatusWriter({ client: clientOf(api()), clock: systemClock, record: () => {} });
+    const before = shown();
+    const first = await writer.write({ object: before, status: status(1) });
+    expect(first).toEqual({ is: 'written', version: shown().resourceVersion });
+    // What a leader does that was paused since it knew `before`.
+    expect(await writer.write({ object: before, status: status(2) })).toEqual({ is: 'outdated' });
+    expect(await writer.write({ object: shown(), status: status(3) })).toMatchObject({ is: 'written' });
+    expect(shown().status?.connected).toBe(3);
   });
 
   it('let an object be Programmed only on all limiters that are expected, not on those that are connected', async () => {

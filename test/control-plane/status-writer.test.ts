@@ -1,10 +1,5 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import {
-  type Condition,
-  type ConfigObject,
-  type ConfigStatus,
-  kindOf,
-} from '../../control-plane/model/config-object.ts';
+import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -59,11 +54,9 @@ function writerOf(
     user = 'control-plane',
     timeoutMs = 10_000,
   }: { user?: 'control-plane' | 'nobody'; timeoutMs?: number } = {},
-): StatusWriter<ConfigObject> {
-  const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
+): StatusWriter {
   return new StatusWriter({
     client: clientOf(api, { user }),
-    addressOf,
     clock: systemClock,
     record: () => {},
     timeoutMs,
@@ -109,12 +102,14 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
       servedGeneration: 1,
       conditions: [condition('Accepted'), condition('Supported', { status: 'False' })],
     };
-    const outcome = await writer.write(object, first);
+    const outcome = await writer.write({ object, status: first });
     const written = get(api(), 'whole');
     expect(outcome).toEqual({ is: 'written', version: written.metadata.resourceVersion });
     expect(written.status).toEqual(first);
     const second: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
-    expect(await writer.write(objectOf(written), second)).toMatchObject({ is: 'written' });
+    expect(await writer.write({ object: objectOf(written), status: second })).toMatchObject({
+      is: 'written',
+    });
     expect(get(api(), 'whole').status).toEqual(second);
   });
 
@@ -123,10 +118,10 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     const writer = writerOf(api());
     api().delete('ratelimitconfigs', { name: 'again', namespace: 'default' });
     const status: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
-    expect(await writer.write(before, status)).toEqual({ is: 'gone' });
+    expect(await writer.write({ object: before, status })).toEqual({ is: 'gone' });
     const after = create(api(), 'again');
-    expect(await writer.write(before, status)).toEqual({ is: 'outdated' });
-    expect(await writer.write(after, status)).toMatchObject({ is: 'written' });
+    expect(await writer.write({ object: before, status })).toEqual({ is: 'outdated' });
+    expect(await writer.write({ object: after, status })).toMatchObject({ is: 'written' });
   });
 
   it('is only written over the version that it follows from', async () => {
@@ -134,11 +129,12 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     const writer = writerOf(api());
     const first: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
     const second: ConfigStatus = { observedGeneration: 1, rules: 2, conditions: [condition('Accepted')] };
-    expect(await writer.write(before, first)).toMatchObject({ is: 'written' });
-    expect(await writer.write(before, second)).toEqual({ is: 'outdated' });
+    expect(await writer.write({ object: before, status: first })).toMatchObject({ is: 'written' });
+    expect(await writer.write({ object: before, status: second })).toEqual({ is: 'outdated' });
     expect(get(api(), 'versions').status).toEqual(first);
     api().mustKubectl(['label', 'rlc', 'versions', 'a=b']);
-    expect(await writer.write(objectOf(get(api(), 'versions')), second)).toMatchObject({ is: 'written' });
+    const newest = objectOf(get(api(), 'versions'));
+    expect(await writer.write({ object: newest, status: second })).toMatchObject({ is: 'written' });
     expect(get(api(), 'versions').status).toEqual(second);
   });
 
@@ -146,14 +142,14 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     const object = create(api(), 'refused');
     const writer = writerOf(api());
     const conditions = [condition('Accepted', { message: 'x'.repeat(40_000) })];
-    const outcome = await writer.write(object, { observedGeneration: 1, conditions });
+    const outcome = await writer.write({ object, status: { observedGeneration: 1, conditions } });
     expect(outcome).toMatchObject({ is: 'refused', error: { status: 422 } });
   });
 
   it('is rejected with a message that names the missing right', async () => {
     const object = create(api(), 'forbidden');
     const writer = writerOf(api(), { user: 'nobody' });
-    const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
+    const outcome = await writer.write({ object, status: { observedGeneration: 1, conditions: [] } });
     expect(outcome).toMatchObject({ is: 'refused' });
     expect('error' in outcome && lacksRight(outcome.error)).toBe(true);
   });
@@ -161,7 +157,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
   it('is worth another attempt when there is no answer', async () => {
     const object = create(api(), 'unanswered');
     const writer = writerOf(api(), { timeoutMs: 0 });
-    const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
+    const outcome = await writer.write({ object, status: { observedGeneration: 1, conditions: [] } });
     expect(outcome).toMatchObject({ is: 'failed', error: { reason: 'Timeout' } });
   });
 

@@ -1,4 +1,4 @@
-import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+import type { ConfigObject, StatusObject } from '../../control-plane/model/config-object.ts';
 import {
   type StatusWrite,
   type WriteEnd,
@@ -25,7 +25,7 @@ export function configObject(traits: Partial<ConfigObject> & { name: string }): 
 /** Writes of statuses, with the newest ledger of them. */
 export class ConfigWrites {
   readonly #clock: Clock;
-  ledger = WriteLedger.empty<ConfigObject>(sameStatus);
+  ledger = WriteLedger.empty<StatusObject>(sameStatus);
 
   constructor(clock: Clock) {
     this.#clock = clock;
