@@ -34,7 +34,7 @@ const described = [
 const sourceFiles = ['{limiter,process,rules,control-plane,cli,console,replay,packages}/**/*.{ts,js}'];
 
 function filesOf(root: string, patterns: string[]): string[] {
-  return globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] }).sort();
+  return globSync(patterns, { cwd: root, exclude: ['**/node_modules/**', '**/dist/**'] }).sort();
 }
 
 /** The texts of descriptions, of messages of validation rules, and of the panels of a dashboard, at any depth. */
