@@ -76,7 +76,7 @@ describe('VersionLedger', () => {
     expect(ledgers.now.since(a.uid)?.number).toBe(2);
   });
 
-  it('counts rules again that move to another fleet', () => {
+  it('counts rules that move to another fleet as new', () => {
     const ledgers = new Ledgers();
     observe(ledgers, a, b);
     observe(ledgers, a, { ...b, spec: configSpec({ domain: 'b', fleet: 'edge' }) });

@@ -119,7 +119,7 @@ coverage: tests reach 2 of 3 rules (66%)
     ]);
   });
 
-  it('begins each test again, at its own time, and obeys settings', () => {
+  it('starts each test from scratch, at its own time, and obeys settings', () => {
     write(
       'shop.test.yaml',
       `at: 2026-01-01T00:00:30Z

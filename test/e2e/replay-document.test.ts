@@ -28,7 +28,7 @@ function run(command: string) {
 }
 
 describe('docs/replay.md', () => {
-  it('shows what its commands print, if it shows it', () => {
+  it('shows the output of its commands, if it shows any', () => {
     const shown = commands.flatMap((command) => {
       const index = blocks.findIndex(({ language, text }) => language === 'sh' && text.trim() === command);
       const next = blocks[index + 1];
