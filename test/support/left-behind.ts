@@ -11,7 +11,7 @@ import { deleteWithUs } from './end-with-us.ts';
 import { LoadedDeadline } from './machine-load.ts';
 
 /** For programs that end because the program that started them has ended. Chosen. */
-const endingMs = 1_000;
+const endingMs = 2_000;
 /** More than the machine's load can make of it. */
 const hookTimeoutMs = 120_000;
 
