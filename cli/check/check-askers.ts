@@ -12,6 +12,7 @@ import { rejectOutside } from '../shared/contained-files.ts';
 import { readArgumentFile, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { linesOfTexts, type RuleInput, standardInput } from '../shared/read-input.ts';
+import type { RuleText } from '../shared/read-rule-texts.ts';
 import { type CheckedInput, type CheckInputOptions, profilesOf, readings } from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
 
@@ -38,6 +39,7 @@ export function checkAskers(
   const configuration = readEnvoyConfiguration(files);
   // Without an Envoy configuration, the other callers are not known.
   const profiles = managersOfProfiles(inputs, files.length > 0);
+  if (files.length + profiles.length === 0) return [];
   configuration.managers.push(...profiles);
   const review = areRulesGood && sources.length > 0 ? reviewEnvoy(configuration, sources) : undefined;
   const linesOf = linesOfAll(files, inputs);
@@ -73,7 +75,7 @@ export function checkAskers(
 /** Turns each profile into a filter with one route. `isAll`: whether these and the given Envoys are all callers. */
 function managersOfProfiles(inputs: readonly RuleInput[], isAll: boolean): ConnectionManager[] {
   return inputs.flatMap(({ profilesFiles }) =>
-    readings(profilesFiles, profilesOf).flatMap(({ path: file, read }) => {
+    readings(profilesFiles.filter(isGiven), profilesOf).flatMap(({ path: file, read }) => {
       if (read.problems !== undefined) return [];
       const placeOf = (path: (string | number)[]): EnvoyPlace => ({ file, ...read.placeOf(path) });
       return read.profiles.map(({ name, domain, rateLimits }) => {
@@ -96,6 +98,11 @@ function managersOfProfiles(inputs: readonly RuleInput[], isAll: boolean): Conne
       });
     }),
   );
+}
+
+/** The rules for profiles in a rendered chart may be anywhere. */
+function isGiven(file: RuleText): boolean {
+  return !('container' in file);
 }
 
 function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): string {

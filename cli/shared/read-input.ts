@@ -1,11 +1,9 @@
 import { dirname } from 'node:path';
-import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
 import { unplacedError } from '../../limiter/config-source/config-source.ts';
 import { type RuleFolderReading, readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
-import { looksLikeProfiles } from '../../rules/proxy/read-profiles.ts';
 import { textKind } from '../../rules/reader/read-manifests.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
@@ -16,7 +14,13 @@ import { Containment } from './contained-files.ts';
 import { escaped, fetchArgument, type ParsedFlags, printProblem, tokenHint, UsageError } from './flags.ts';
 import { io } from './io.ts';
 import { type PlainError, plainError } from './plain-words.ts';
-import { type LoadedSource, type RuleText, readRuleTexts, type TextsReading } from './read-rule-texts.ts';
+import {
+  kindOfFile,
+  type LoadedSource,
+  type RuleText,
+  readRuleTexts,
+  type TextsReading,
+} from './read-rule-texts.ts';
 import { yamlText } from './yaml-text.ts';
 
 /** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */
@@ -52,8 +56,6 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     warnings,
   } = path === '-' ? readStandardInput() : readPath(path, options.roots ?? []);
   const kinds = options.othersToo === true ? Map.groupBy(all, kindOfFile) : undefined;
-  const callersFiles = kinds?.get('callers') ?? [];
-  const profilesFiles = kinds?.get('profiles') ?? [];
   const known = kinds === undefined ? all : (kinds.get('rules') ?? []);
   const envoyFiles = kinds === undefined ? [] : envoyFilesBeside(known, path);
   const files = known.filter((file) => !envoyFiles.includes(file));
@@ -61,12 +63,17 @@ export function readInput(path: string, options: InputOptions): RuleInput {
   const { rules = [], others = [] } = Object.groupBy(files, (file) => (isRules(file) ? 'rules' : 'others'));
   const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
   const reading = readRuleTexts(texts, options);
+  const embedded = Map.groupBy(options.othersToo === true ? reading.embeddedOthers : [], kindOfFile);
+  const filesOf = (kind: 'callers' | 'profiles') => [
+    ...(kinds?.get(kind) ?? []),
+    ...(embedded.get(kind) ?? []),
+  ];
   return {
     ...reading,
     path,
     texts,
-    callersFiles,
-    profilesFiles,
+    callersFiles: filesOf('callers'),
+    profilesFiles: filesOf('profiles'),
     skipped: [
       ...reading.skipped,
       ...envoyFiles.map((file) => ({ file: file.path, type: "Envoy's configuration", line: undefined })),
@@ -133,14 +140,6 @@ function isEnvoyConfig(content: RuleText['text']): boolean {
   const text = decodeYaml(content);
   if (typeof text !== 'string' || !/^(?:static_resources|dynamic_resources)[ \t]*:/m.test(text)) return false;
   return !looksLikeRules(text);
-}
-
-/** Returns the kind of a file by its first key. */
-function kindOfFile({ text }: RuleText): 'callers' | 'profiles' | 'rules' {
-  const decoded = decodeYaml(text);
-  if (typeof decoded !== 'string') return 'rules';
-  if (looksLikeCallers(decoded)) return 'callers';
-  return looksLikeProfiles(decoded) ? 'profiles' : 'rules';
 }
 
 /** Limiters do not read `*.json` as rule files, so a folder may hold any. */

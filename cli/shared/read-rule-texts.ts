@@ -1,6 +1,8 @@
 /** Reads texts of rules in any of the three spellings, for commands. Returns what could be read, and all mistakes. */
+import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
 import { fieldName } from '../../rules/language/tables.ts';
 import type { RuleSource } from '../../rules/model.ts';
+import { looksLikeProfiles } from '../../rules/proxy/read-profiles.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import {
   type Manifest,
@@ -37,7 +39,7 @@ export interface SkippedObject {
   line: number | undefined;
 }
 
-/** A rule file that is a value of an object. */
+/** A file that is a value of an object. */
 export interface EmbeddedText extends RuleText {
   /** The path of the text that has the object. */
   container: string;
@@ -80,6 +82,8 @@ export interface TextsReading {
   skipped: SkippedObject[];
   /** Rule files that were found within the texts, by their names in errors. */
   embedded: EmbeddedText[];
+  /** Callers files and files of profiles that were found within the texts, as the chart renders them. */
+  embeddedOthers: EmbeddedText[];
   /** The number of good overrides: objects, and those of files for OVERRIDES_DIR. They change rules and are not rules themselves. */
   overrides: number;
   errors: RuleError[];
@@ -104,13 +108,14 @@ export function readRuleTexts(texts: readonly RuleText[], options: SourceCheckOp
     else reader.resources(file.path, text);
   }
   reader.ruleFiles(ruleFiles);
-  const { skipped, embedded, overrides, errors, warnings, rejectedSources, unreviewed } = reader;
+  const { skipped, embedded, embeddedOthers, overrides, errors, warnings, rejectedSources, unreviewed } =
+    reader;
   const order = new Map(texts.map(({ path }, index) => [path, index]));
   for (const { path, container } of embedded) order.set(path, order.get(container)!);
   const reviewable = reader.reviewable.sort((a, b) => order.get(a.file)! - order.get(b.file)!);
   const sources = reviewable.filter((loaded) => !rejectedSources.has(loaded));
   return {
-    ...{ sources, reviewable, unreviewed, skipped, embedded, overrides },
+    ...{ sources, reviewable, unreviewed, skipped, embedded, embeddedOthers, overrides },
     ...{ errors: errors.errors, errorCount: errors.count, warnings: warnings.errors },
   };
 }
@@ -124,6 +129,7 @@ class TextsReader {
   readonly unreviewed = new Set<string>();
   readonly skipped: SkippedObject[] = [];
   readonly embedded: EmbeddedText[] = [];
+  readonly embeddedOthers: EmbeddedText[] = [];
   overrides = 0;
   readonly errors = new RuleErrorList();
   readonly warnings = new RuleErrorList();
@@ -170,18 +176,19 @@ class TextsReader {
 
   /**
    * Reads RateLimitConfigs among Kubernetes objects, as the control plane does, and the rule files in ConfigMaps, as a limiter
-   * does that mounts them. Objects of other kinds are skipped.
+   * does that mounts them. Finds files of callers and profiles in ConfigMaps. Skips all other objects.
    */
   manifests(file: string, text: string): void {
     const { manifests, overrides, rejected, errors, skipped } = readManifests(text, file);
     for (const error of errors) this.errors.add({ ...error, text: formatManifestError(error) });
     if (errors.length > 0) this.unreviewed.add(file);
     for (const { type, line, value } of skipped) {
-      const files = configMapFiles(file, value);
-      if (files.length === 0) this.skipped.push({ file, type, line });
+      const { rules = [], others = [] } = configMapFiles(file, value);
+      if (rules.length + others.length === 0) this.skipped.push({ file, type, line });
       // Each ConfigMap is a separate load, because it is unknown which of them a limiter mounts.
-      else this.ruleFiles(files, files[0]!.path);
-      for (const one of files) this.embedded.push({ ...one, container: file });
+      if (rules.length > 0) this.ruleFiles(rules, rules[0]!.path);
+      this.embedded.push(...rules);
+      this.embeddedOthers.push(...others);
     }
     for (const manifest of manifests) this.#manifest(file, manifest, false);
     for (const override of overrides) this.#override(file, override);
@@ -266,15 +273,33 @@ class TextsReader {
   }
 }
 
-/** The rule files among the entries of a ConfigMap: `*.yaml` and `*.yml`, as a limiter reads its folder. */
-function configMapFiles(file: string, object: Readonly<Record<string, unknown>>): RuleText[] {
-  if (object['apiVersion'] !== 'v1' || object['kind'] !== 'ConfigMap') return [];
+/**
+ * The rule files among the entries of a ConfigMap, which are `*.yaml` and `*.yml`, as a limiter reads its folder, and others that a
+ * limiter reads.
+ */
+function configMapFiles(
+  container: string,
+  object: Readonly<Record<string, unknown>>,
+): { rules?: EmbeddedText[]; others?: EmbeddedText[] } {
+  if (object['apiVersion'] !== 'v1' || object['kind'] !== 'ConfigMap') return {};
   const { name, namespace } = fieldsOf(object['metadata']);
   const place = [namespace, name].filter((part) => typeof part === 'string').join('/');
-  return Object.entries(fieldsOf(object['data'])).flatMap(([key, text]) => {
-    if (!/\.ya?ml$/.test(key) || typeof text !== 'string' || !isRuleFile(text)) return [];
-    return [{ path: `${file} ConfigMap ${place}/${key}`, text }];
+  const files = Object.entries(fieldsOf(object['data'])).flatMap(([key, text]) => {
+    if (!/\.ya?ml$/.test(key) || typeof text !== 'string') return [];
+    const one = { path: `${container} ConfigMap ${place}/${key}`, text, container };
+    // ConfigMaps of other programs may have the same fields, so the names of the chart's files count, too.
+    const isOther = /^(callers|profiles)\.ya?ml$/.test(key) && kindOfFile(one) !== 'rules';
+    return isOther || isRuleFile(text) ? [{ ...one, isOther }] : [];
   });
+  return Object.groupBy(files, ({ isOther }) => (isOther ? 'others' : 'rules'));
+}
+
+/** Returns the kind of a file by its first key. */
+export function kindOfFile({ text }: RuleText): 'callers' | 'profiles' | 'rules' {
+  const decoded = decodeYaml(text);
+  if (typeof decoded !== 'string') return 'rules';
+  if (looksLikeCallers(decoded)) return 'callers';
+  return looksLikeProfiles(decoded) ? 'profiles' : 'rules';
 }
 
 /**

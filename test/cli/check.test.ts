@@ -551,6 +551,39 @@ descriptors:
     expect([status, stdout, stderr]).toEqual([0, 'ok: 2 files, 1 domain, 1 rule\n', '']);
   });
 
+  it('reads the callers and profiles of a rendered chart, and does not expect their rules there', () => {
+    const objects = (callers: string, profiles: string) =>
+      [
+        { name: 'weir-callers', data: { 'callers.yaml': callers } },
+        { name: 'weir-profiles', data: { 'profiles.yaml': profiles } },
+        { name: 'other', data: { 'app.yaml': 'callers: 1\n' } },
+      ]
+        .map(({ name, data }) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data }))
+        .map((object) => JSON.stringify(object))
+        .join('\n---\n');
+    const callers = 'callers:\n  - { anonymous: true, domains: [shop] }\n';
+    const profiles = JSON.stringify({
+      profiles: { p: { domain: 'shop', rate_limits: [{ actions: [{ remote_address: {} }] }] } },
+    });
+    const rule = 'domain: mail\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 1 } }]\n';
+    const rules = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'r' }, data: { 'r.yaml': rule } };
+    const good = `${JSON.stringify(rules)}\n---\n${objects(callers, profiles)}`;
+    expect(runWeir(['check', '--strict', '-'], { input: good })).toEqual({
+      status: 0,
+      stdout:
+        'ok: 2 files, 1 domain, 1 rule; callers file, 1 caller; file of profiles, 1 profile; 1 other object skipped (v1 ConfigMap)\n',
+      stderr: '',
+    });
+    const wrong = objects(
+      callers.replace('anonymous: true', 'token_sha256: "zz"'),
+      '{"profiles": {"p": {}}}',
+    );
+    const { status, stdout } = runWeir(['check', '-'], { input: wrong });
+    expect(status).toBe(1);
+    expect(stdout).toMatch(/^<stdin> ConfigMap weir-callers\/callers.yaml:2:\d+: error: /m);
+    expect(stdout).toMatch(/^<stdin> ConfigMap weir-profiles\/profiles.yaml:1:\d+: error: /m);
+  });
+
   it('takes rule files of two ConfigMaps for two loads', () => {
     const text = 'domain: d\ndescriptors:\n  - { key: k, rate_limit: { unit: day, requests_per_unit: 1 } }\n';
     const object = (name: string) => ({
