@@ -133,6 +133,23 @@ describeWithEachRedis('reservations on a counter that is reset', (path) => {
     await expectSoundBooks();
   });
 
+  it('leave nothing charged if they are made meanwhile', async () => {
+    const { reserve, commit, look, reset } = counterOf(new FixedWindow(1_000_000));
+    let made = 0;
+    let isReset = false;
+    const makeSome = async () => {
+      while (!isReset) await reserve(`meanwhile-${made++}`, 10);
+    };
+    const making = [makeSome(), makeSome()];
+    for (let i = 0; i < 20; i += 1) await reset();
+    isReset = true;
+    await Promise.all(making);
+    expect(made).toBeGreaterThan(20);
+    for (let i = 0; i < made; i += 1) await commit(`meanwhile-${i}`, 0);
+    expect(await look()).toEqual([0, 0, 0]);
+    await expectSoundBooks();
+  });
+
   it('are any number', async () => {
     const { reserve, look, reset } = counterOf(new FixedWindow(10_000));
     await Promise.all(Array.from({ length: 1_203 }, (_, i) => reserve(`many-${i}`, 1)));

@@ -55,13 +55,11 @@ export async function removeCounter(
       .catch((error: unknown) => {
         throw commands.translate(error);
       });
+  // The reservations come first. One that is released after the removal may hold hits of the next counter, which would stay charged.
+  await releaseReservations(commands, key, recordMs);
   // A ledger without its counter is invalid, but a counter without its ledger is not, so the counter is removed first.
   const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
-  const [removed] = await Promise.all([
-    del(key),
-    ledgerKey === undefined ? 0 : del(ledgerKey),
-    releaseReservations(commands, key, recordMs),
-  ]);
+  const [removed] = await Promise.all([del(key), ledgerKey === undefined ? 0 : del(ledgerKey)]);
   return removed;
 }
 
