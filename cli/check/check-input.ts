@@ -99,12 +99,15 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     errorCount = 1;
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
-  const found = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
+  const noticed = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
   // The Go program stops at the first error of a load, and programs read its lines.
   const sources = inGoWords ? input.sources : input.reviewable;
   const reviewed = reviewFindings(sources, options, linesOf);
-  found.push(...reviewed.filter((one) => !followsFrom(one, found)));
-  found.push(...amongRules(input, linesOf));
+  const found = [
+    ...noticed,
+    ...reviewed.filter((one) => !followsFrom(one, noticed)),
+    ...amongRules(input, linesOf),
+  ];
   if (options.unleased !== undefined)
     found.push(...unleasedRules({ path: input.path, sources }, options.unleased));
   if (options.unassignable !== undefined)
@@ -245,7 +248,8 @@ function reviewFindings(
     const together = Map.groupBy(sources, ({ kind, load, fleet, className }) =>
       kind === 'rule-file' ? `load ${load}` : `${kind} ${className} ${fleet}`,
     );
-    for (const some of together.values()) findings.push(...collisionFindings(some, linesOf));
+    for (const some of together.values())
+      for (const finding of collisionFindings(some, linesOf)) findings.push(finding);
   }
   for (const { hint, ...conflict } of domainConflicts(sources, options)) {
     findings.push(findingOf('warning', conflict, hint, linesOf));

@@ -66,10 +66,10 @@ export class IndexedLevel {
     const [prefix = ''] = pattern.split('*', 1);
     const found: Rule[] = [];
     for (let length = 0; length < prefix.length; length++) {
-      found.push(...this.#withPrefix(prefix.slice(0, length)));
+      for (const rule of this.#withPrefix(prefix.slice(0, length))) found.push(rule);
     }
     for (let at = this.#firstPrefixFrom(prefix); this.#prefixes[at]?.startsWith(prefix) === true; at++) {
-      found.push(...this.#withPrefix(this.#prefixes[at]!));
+      for (const rule of this.#withPrefix(this.#prefixes[at]!)) found.push(rule);
     }
     return found;
   }

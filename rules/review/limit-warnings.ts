@@ -39,11 +39,12 @@ export function limitWarnings(
       if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules));
-  warnings.push(...neverAssigned(rules), ...largeEstimates(rules));
-  warnings.push(...mixedUnitsOfRule(limits), ...mixedUnitsOfDomain(limits));
-  warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules), ...innerSharedWildcards(rules));
-  return warnings;
+  return [
+    ...[...warnings, ...ringWarnings(limits, replaced), ...neverLeased(rules)],
+    ...[...neverAssigned(rules), ...largeEstimates(rules)],
+    ...[...mixedUnitsOfRule(limits), ...mixedUnitsOfDomain(limits)],
+    ...[...dottedWarnings(domain, rules), ...sharedMetrics(rules), ...innerSharedWildcards(rules)],
+  ];
 }
 
 function placedLimits(one: PlacedRule): PlacedLimit[] {

@@ -103,4 +103,13 @@ describe('a check of whatever there is', () => {
     expect(checked(text).errorCount).toBeGreaterThan(0);
     deadline.assertInTime();
   });
+
+  it('reviews more rules, and reports more of them, than a call takes arguments', () => {
+    const rules = Array.from({ length: 150_000 }, (_, n) => {
+      return `{ key: k.${n}, rate_limit: { unit: day, requests_per_unit: 1 } }`;
+    });
+    const { warnings, errorCount } = checked(`domain: d\ndescriptors: [${rules.join(',\n')}]`);
+    expect(errorCount).toBe(0);
+    expect(warnings.length).toBeGreaterThanOrEqual(rules.length);
+  });
 });
