@@ -222,8 +222,15 @@ async function statusOf(args: string[], program: keyof typeof programs): Promise
   }
 }
 
-function moreHelp([name = '']: string[], { message }: UsageError, program: keyof typeof programs): string {
-  if (Object.hasOwn(programs[program], name)) return `"${program} ${name} --help" describes its arguments.\n`;
+function moreHelp(
+  [name = '']: string[],
+  { message, verb }: UsageError,
+  program: keyof typeof programs,
+): string {
+  if (Object.hasOwn(programs[program], name)) {
+    const command = verb === undefined ? name : `${name} ${verb}`;
+    return `"${program} ${command} --help" describes its arguments.\n`;
+  }
   if (message.includes('did you mean')) return `"${program} --help" lists the commands.\n`;
   return `\n${helpText(program)}`;
 }

@@ -89,6 +89,8 @@ export const askCommand = commandOf(
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
       io().stderr.write(`request error: ${error.message}\n`);
+      // A TLS handshake that never ends would keep the process alive.
+      io().exit(1);
       return 1;
     }
   },

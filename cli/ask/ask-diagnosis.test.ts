@@ -109,6 +109,8 @@ describe('explainFailure', () => {
       { kind: 'tls', reason: 'ssl/tls alert handshake failure' },
       'l:8081 closed the connection in the TLS handshake: ssl/tls alert handshake failure',
     ],
+    [{ kind: 'tls', reason: 'tlsv1 alert no application protocol' }, 'l:8081 does not speak HTTP/2 over TLS'],
+    [{ kind: 'tls', reason: 'wrong version number' }, 'l:8081 does not speak HTTP/2 over TLS'],
     [
       { kind: 'tls', reason: 'tlsv13 alert certificate required' },
       'l:8081 requires a certificate of its callers',

@@ -110,6 +110,11 @@ export function explainFailure(facts: ProbeFacts): string | undefined {
     return `${where} speaks HTTP/1.1, without TLS\n${portHint}`;
   if (tls !== undefined && otherWay?.kind === 'http2')
     return `${where} does not speak TLS\nLeave out --grpc-use-tls, or start the limiter with GRPC_SERVER_USE_TLS=true.`;
+  if (
+    outcome.kind === 'tls' &&
+    /wrong version number|packet length|no application protocol/.test(outcome.reason)
+  )
+    return `${where} does not speak HTTP/2 over TLS\n${portHint}`;
   switch (outcome.kind) {
     case 'http2':
       return undefined;

@@ -36,6 +36,8 @@ describe('parseAddress', () => {
       'localhost:99999',
       '--dial-string "localhost:99999": a port is a whole number from 1 to 65535, not "99999"',
     ],
+    ['::1:8081', '--dial-string "::1:8081": an IPv6 address is in brackets, as in [::1]:8081'],
+    ['2001:db8::1', '--dial-string "2001:db8::1": an IPv6 address is in brackets, as in [::1]:8081'],
   ])('rejects "%s"', (text, message) => {
     expect(() => parseAddress(text)).toThrow(message);
   });

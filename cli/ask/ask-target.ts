@@ -1,5 +1,6 @@
 /** The address, TLS files and token of `weir ask`. */
 
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
@@ -25,6 +26,8 @@ export function parseAddress(text: string): AskAddress {
   if (/^\.{0,2}\//.test(text)) return { target: `unix:${resolve(text)}`, endpoint: { path: resolve(text) } };
   const path = /^unix:(?:\/\/(?=\/))?(.+)$/s.exec(text)?.[1];
   if (path !== undefined) return { target: text, endpoint: { path } };
+  if ([text, text.replace(/:\d+$/, '')].some((one) => isIP(one) === 6))
+    throw new UsageError(`--dial-string "${text}": an IPv6 address is in brackets, as in [::1]:8081`);
   const address = text.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
   const match = /^(?:\[([^\]]+)\]|([^:/,[\]]+))(?::(\d+))?$/.exec(address);
   if (match === null) return { target: text, endpoint: undefined };

@@ -14,6 +14,8 @@ ${limiterHelp}${outputHelp}
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
+const noQuotaClients = 'it serves no quota clients, because RLQS is off';
+
 /** Chosen: people rarely read more rows, and a limiter sends this many at once. */
 const maxRows = 1_000;
 
@@ -22,7 +24,8 @@ export const assignmentsCommand = limitersCommand(help, async (flags, limiters) 
   const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
   const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), limit: `${maxRows}` };
-  const { answers, failed } = await askEach(limiters, members, { path: '/v1/assignments', query });
+  const question = { path: '/v1/assignments', query };
+  const { answers, failed } = await askEach(limiters, members, question, noQuotaClients);
   reportFailedLimiters(failed);
   silent.push(...failed);
   const assignments: Json[] = answers.flatMap(({ member, body }) =>

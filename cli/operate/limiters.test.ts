@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { freePort } from '../../test/support/free-port.ts';
@@ -88,6 +88,10 @@ describe('limiters', () => {
     expect(await status('--limiter', `localhost:${port}`)).toMatchObject({ status: 0 });
   });
 
+  it('may be IPv6 addresses without brackets', async () => {
+    expect((await status('--limiter', '::1', '--timeout', '200ms')).stdout).toContain('[::1]:6070');
+  });
+
   it('whose name is unknown are silent', async () => {
     const { status: code, stdout } = await status('--limiter', 'nowhere.invalid', '--timeout', '1s');
     expect(code).toBe(1);
@@ -95,6 +99,25 @@ describe('limiters', () => {
   });
 
   it.each([
+    ['says nothing', (socket: Socket) => socket.destroy(), 'it closed the connection before the end of its'],
+    ['speaks HTTP/2', (socket: Socket) => socket.write('\0\0\0\x04\0\0\0\0\0'), 'the answer is not HTTP/1.1'],
+  ])('whose port is of a server that %s are reported in words', async (_, act, words) => {
+    const server = createTcpServer((socket) => void act(socket)).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await once(server, 'listening');
+    const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect((await status('--limiter', address)).stdout).toMatch(
+      new RegExp(`${words}.*: it is not a debug listener, or`),
+    );
+  });
+
+  it.each([
+    [
+      404,
+      'application/problem+json',
+      '{"detail":"there is no \\"/v1/status\\""}',
+      ': it is not a debug listener',
+    ],
     [200, 'text/plain', 'index', 'it is not a debug listener, or has an older version'],
     [200, 'application/json', '{', 'the answer to GET /v1/status is not JSON'],
     ...['', 'null', '[]', '{}'].map((text): [number, string, string, string] => [
@@ -353,6 +376,41 @@ describe('weir counters list', () => {
     const { port } = dying.address() as AddressInfo;
     const args = ['--limiter', `127.0.0.1:${port}`, 'key=value'];
     expect(JSON.parse((await list(other, ...args)).stdout).counters).toHaveLength(1);
+  });
+});
+
+describe('weir assignments', () => {
+  const row = (mayUse: number) => ({
+    ...{ caller: null, address: '10.0.0.1:5', rule: 'shop.plan', bucket: { plan: 'gold', name: 'x' } },
+    ...{ mayUse, used: 3, denied: 1, returned: 0, since: '2026-11-22T10:00:00Z' },
+  });
+  const holding = (name: string, mayUse: number) =>
+    answering(name, { '/v1/assignments': () => ({ assignments: [row(mayUse)], count: 1 }) });
+
+  it('lists those of all limiters, the largest first', async () => {
+    const args = ['shop', '--limiter', await holding('a', 5), '--limiter', await holding('b', 7)];
+    const found = await runCommand(assignmentsCommand, args);
+    expect([found.status, found.stderr]).toEqual([0, '']);
+    expect(found.stdout).toMatch(
+      /^LIMITER +CLIENT .*\nb +10\.0\.0\.1:5 +shop\.plan +plan=gold,name=x +7 +3 +1 .*\na .* 5 .*\n$/,
+    );
+    const { assignments } = JSON.parse(
+      (await runCommand(assignmentsCommand, [...args, '-o', 'json'])).stdout,
+    );
+    expect(assignments.map(({ limiter }: { limiter: string }) => limiter)).toEqual(['b', 'a']);
+  });
+
+  it('names limiters that serve no quota clients', async () => {
+    const address = await played(({ url }, response) => {
+      const isStatus = url?.startsWith('/v1/status') === true;
+      response.writeHead(isStatus ? 200 : 404, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify(isStatus ? well : { detail: 'there is no "/v1/assignments"' }));
+    });
+    expect(await runCommand(assignmentsCommand, ['shop', '--limiter', address])).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `weir: ${address}: it serves no quota clients, because RLQS is off\n`,
+    });
   });
 });
 

@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { request } from '../../process/http/node-http.ts';
-import { systemErrorReason } from '../../process/log/error-text.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
 import { isObject } from '../../rules/model.ts';
@@ -206,7 +206,7 @@ export class LimitersClient {
       const isLate = error instanceof Error && error.name === 'TimeoutError';
       const problem = isLate
         ? `no answer within ${this.#timeoutMs} ms (--timeout)`
-        : systemErrorReason(error);
+        : (otherProtocol(error) ?? systemErrorReason(error));
       return { ok: false, status: 0, problem };
     }
   }
@@ -273,8 +273,19 @@ export class LimitersClient {
 
 const notOfLimiter = 'it is not a debug listener, or has an older version';
 
+/** Returns the problem of a server that does not speak HTTP/1.1, such as the gRPC listener; undefined for other errors. */
+function otherProtocol(error: unknown): string | undefined {
+  const code = systemErrorCode(error);
+  if (code?.startsWith('HPE_') === true) return `the answer is not HTTP/1.1: ${notOfLimiter}`;
+  // An error of the system has a number.
+  if (code !== 'ECONNRESET' || isSystemError(error)) return undefined;
+  return 'it closed the connection before the end of its answer: it is not a debug listener, or it is ending';
+}
+
 /** Returns the answer if it is the state of a limiter. Other services may answer the same path. */
 function stateOf(answer: LimiterAnswer): LimiterAnswer {
+  if (!answer.ok && answer.status === 404 && !answer.problem.endsWith(notOfLimiter))
+    return { ...answer, problem: `${answer.problem}: ${notOfLimiter}` };
   if (!answer.ok || isObject(answer.body?.limiter)) return answer;
   return { ok: false, status: answer.status, problem: `the answer has no limiter: ${notOfLimiter}` };
 }
@@ -301,7 +312,7 @@ function answerOf(
   return {
     ok: false,
     status,
-    problem: `${asked} was answered with ${status} ${contentType}: ${notOfLimiter}`,
+    problem: `${[asked, 'was answered with', status, contentType].filter(Boolean).join(' ')}: ${notOfLimiter}`,
   };
 }
 
@@ -316,6 +327,7 @@ export function endpoint(host: string, port: number): string {
 
 /** Resolves `host`, `host:port` or `[::1]:6070`, also with `http://`, to every address of the name, IPv4 and IPv6. @throws UsageError */
 async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarget[]> {
+  if (isIP(name) === 6) return [{ address: endpoint(name, 6070), of: name, host: name, port: 6070 }];
   const match = /^(?:http:\/\/)?(?:\[([0-9a-f:.]+)\]|([^:/[\]@?#]+))(?::(\d{1,5}))?\/?$/i.exec(name);
   const port = Number(match?.[3] ?? 6070);
   const host = match?.[1] ?? match?.[2];

@@ -113,13 +113,23 @@ export async function askHolders(
   );
 }
 
-/** Queries every limiter. Rejects if none answers, because nothing is known then. */
+/**
+ * Queries every limiter. Rejects if none answers, because nothing is known then. `ifUnknown` is the problem of limiters that do not have
+ * the path.
+ */
 export async function askEach(
   limiters: LimitersClient,
   members: readonly AnsweringLimiter[],
   question: Question,
+  ifUnknown?: string,
 ): Promise<Answers> {
-  return answersOf(await limiters.askAll(members, question));
+  const all = await limiters.askAll(members, question);
+  return answersOf(
+    all.map(({ member, answer }) => {
+      const isUnknown = ifUnknown !== undefined && !answer.ok && answer.status === 404;
+      return { member, answer: isUnknown ? { ...answer, problem: ifUnknown } : answer };
+    }),
+  );
 }
 
 function answersOf(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): Answers {

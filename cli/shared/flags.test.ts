@@ -1,8 +1,9 @@
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { describe, expect, it } from 'vitest';
-import { escaped, handleWriteErrors, parseFlags, printProblem, UsageError } from './flags.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { escaped, fetchArgument, handleWriteErrors, parseFlags, printProblem, UsageError } from './flags.ts';
 import { processIo, withIo } from './io.ts';
 
 const types = {
@@ -127,4 +128,13 @@ describe('a stream that cannot be printed to', () => {
   it('is reported once for any other reason, such as a full disk', () => {
     expect(emit('ENOSPC', 'EINVAL', 'EPIPE')).toEqual(['ENOSPC']);
   });
+});
+
+it('fetchArgument says how long it waited', async () => {
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  onTestFinished(() => void silent.close());
+  await once(silent, 'listening');
+  const url = new URL(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+  const asked = fetchArgument(url, { timeoutMs: 50 }, (response) => response.text());
+  await expect(asked).rejects.toThrow(new UsageError(`${url.origin}: no answer within 50 ms`));
 });

@@ -13,6 +13,8 @@ import { io, programName } from './io.ts';
 /** A command line that cannot be understood. The message is for the person who typed it. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
+  /** The subcommand that the person typed, if it is known. */
+  verb?: string;
 }
 
 /** The command cannot do what was asked. The message is one line that says why, and what to do. */
@@ -119,13 +121,18 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
   const names = Object.keys(verbs);
   const command = async ([verb, ...rest]: string[]) => {
     if (verb === undefined) throw new UsageError(`say what to do: ${names.join(', ')}`);
-    if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
+    if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest).catch((error) => rethrowOf(verb, error));
     if (!/^(?:--?help|-h)$/.test(verb))
       throw new UsageError(`"${verb}" is not one of ${names.join(', ')}${hintOf(verb, names)}`);
     printHelp(help);
     return 0;
   };
   return Object.assign(command, { flags: {}, verbs, words: [] });
+}
+
+function rethrowOf(verb: string, error: unknown): never {
+  if (error instanceof UsageError) error.verb = verb;
+  throw error;
 }
 
 /** Returns for example `; did you mean "check"?` if a known word is similar; otherwise an empty text. */
@@ -338,6 +345,8 @@ export async function fetchArgument<T>(
     throw new UsageError(`${url.origin} answered ${response.status}${hint(response.status)}`);
   } catch (error) {
     if (error instanceof UsageError) throw error;
+    if (error instanceof Error && error.name === 'TimeoutError')
+      throw new UsageError(`${url.origin}: no answer within ${timeoutMs} ms`, { cause: error });
     const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
     const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
     throw new UsageError(`${url.origin}: ${systemErrorReason(first)}`, { cause: error });

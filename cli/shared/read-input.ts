@@ -192,7 +192,8 @@ export function printInputErrors(input: RuleInput): boolean {
   }
   for (const error of plainErrors(input).slice(0, shown)) printProblem(formatRuleError(error));
   if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more\n`);
-  if (!isUrl(path))
+  const hasLines = input.errors.some(({ line }) => line !== undefined);
+  if (hasLines && !isUrl(path))
     io().stderr.write(`"weir check ${escaped(path)}" shows the lines and how to correct them\n`);
   return true;
 }

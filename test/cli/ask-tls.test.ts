@@ -1,12 +1,16 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 
 import { type CertificatePair, createAuthority } from '../support/certificates.ts';
+import { ChildProgram } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { runWeirHere } from '../support/run-command.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const rules = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
@@ -80,6 +84,19 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
       expect(await ask(at, ...trust)).toMatchObject({ status: 0, output: expect.stringMatching(/^OK\n/) });
     });
   }, 60_000);
+
+  it('ends although the server never answers in the TLS handshake', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    onTestFinished(() => void silent.close());
+    await once(silent, 'listening');
+    const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const flags = ['--dial-string', address, '--grpc-use-tls', '--timeout', '200ms'];
+    const args = [weirProgram, 'ask', 'shop', 'a=b', ...flags];
+    const program = new ChildProgram({ command: process.execPath, args });
+    onTestFinished(async () => void (await program.stop('SIGKILL')));
+    await program.printed(/ does not answer\n/);
+    expect(await program.ended).toEqual({ code: 1, signal: null });
+  });
 
   it('says what is wrong with the certificate of the limiter', async () => {
     await withLimiter(serve(server), async (at) => {

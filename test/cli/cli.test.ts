@@ -46,6 +46,7 @@ describe('weir', () => {
     [[], 'weir: no command given'],
     [['frobnicate'], 'weir: there is no command "frobnicate"'],
     [['constructor'], 'weir: there is no command "constructor"'],
+    [['override', 'rm'], 'weir: override rm needs an id, or a domain and entries\n"weir override rm --help"'],
     [['limiter', 'now'], 'weir: limiter takes no arguments, found "now"'],
     [['control-plane', 'now'], 'weir: control-plane takes no arguments, found "now"'],
     [['ask', '-nope'], "weir: Unknown option '--nope'"],

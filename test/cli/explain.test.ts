@@ -64,6 +64,14 @@ describe('weir explain', () => {
     expect(stdout).not.toContain('\u001b');
   });
 
+  it('says of a missing file only that it is missing', () => {
+    expect(runWeir(['explain', 'nowhere.yaml', 'shop', 'a=b'])).toEqual({
+      status: 2,
+      stdout: '',
+      stderr: 'weir: nowhere.yaml: no such file or directory\n',
+    });
+  });
+
   it('rejects flags for limiters if it reads files', () => {
     expect(runWeir(['explain', 'examples/rules', 'shop', 'a=b', '--timeout', '1s'])).toMatchObject({
       status: 2,
