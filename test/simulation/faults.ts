@@ -125,6 +125,7 @@ function ofRequests(
   };
 }
 
+const isStatusWrite = ({ method, path }: ApiRequest) => method === 'PATCH' && path.endsWith('/status');
 const isWrite = ({ method = 'GET' }: ApiRequest) => method !== 'GET';
 const refused = (status: number, reason: string, retryAfterSeconds?: number): Fault => ({
   refused: { status, reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) },
@@ -253,9 +254,44 @@ export const happenings = {
   'silence of a follower': silences.fault,
   'clock skew': skews.storm,
   'clock skew of a follower': skews.fault,
+  'late write of a leader': {
+    weight: 6,
+    group: 'storm',
+    happen: (simulation, random) => {
+      const { leader, time } = simulation;
+      if (leader?.isWell !== true) return false;
+      const quiet = simulation.trouble(leader);
+      const { podName } = leader;
+      const isEnd = random.below(2) === 0;
+      // Half of the time of a request passes on its way, whatever becomes of the leader, while another one leads.
+      const delayMs = 2 * between(random, 1_000, 60_000);
+      let isStopped = false;
+      const stop = (): void => {
+        if (isStopped || leader.podName !== podName || !leader.isRunning) return;
+        isStopped = true;
+        if (isEnd) simulation.killReplica(leader);
+        else simulation.freezeReplica(leader);
+      };
+      const hold = (request: ApiRequest): Fault | undefined => {
+        if (!isStatusWrite(request)) return undefined;
+        time.after(0, stop);
+        return { delayMs };
+      };
+      leader.glitches.add(hold);
+      return {
+        afterMs: between(random, 5_000, 30_000),
+        end: () => {
+          leader.glitches.delete(hold);
+          if (isStopped && isEnd) leader.start(0);
+          else if (isStopped) simulation.thawReplica(leader);
+          quiet();
+        },
+      };
+    },
+  },
   'right to write statuses granted late': ofRequests(
     { weight: 6, group: 'storm', minMs: 1_000, maxMs: 15_000 },
-    ({ path }) => (path.endsWith('/status') ? refused(403, 'Forbidden') : undefined),
+    (request) => (isStatusWrite(request) ? refused(403, 'Forbidden') : undefined),
   ),
   'right to read granted late': ofRequests(
     { weight: 5, group: 'storm', minMs: 1_000, maxMs: 15_000 },

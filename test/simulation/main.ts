@@ -72,7 +72,7 @@ if (hasFailed && !withDefect) {
 const { history: _, pairs, ...rest } = report;
 console.log(JSON.stringify({ ...rest, pairs: { met: pairs.met, of: pairs.of } }, null, 1));
 if (pairs.never.length > 0) console.log(`never together: ${pairs.never.join('; ')}`);
-for (const violation of report.violations) console.error(violation);
+for (const { kind, what } of report.violations) console.error(`${kind}: ${what}`);
 const missing = hasFailed ? [] : missingEvents(report, count, enoughEvents);
 for (const event of missing) console.error(event);
 const tooShort =

@@ -1,7 +1,7 @@
 /** A run of a simulation: what happens follows from the seed alone, and a failure is looked for in ever shorter histories. */
 import { Random } from '../fuzz/random.ts';
 import { type Happening, type HappeningName, happenings } from './faults.ts';
-import { Simulation } from './simulation.ts';
+import { Simulation, type SimulationViolation } from './simulation.ts';
 
 /** One thing that happens. It has a seed of its own, so that others can be left out. */
 export interface Step {
@@ -24,7 +24,7 @@ export interface SimulationReport {
   longest: Simulation['oracle']['longest'];
   /** Of defects that are known. */
   known: Simulation['known'];
-  violations: string[];
+  violations: readonly SimulationViolation[];
   history: string[];
 }
 
@@ -213,11 +213,6 @@ export function runSimulation(seed: number, count: number): Promise<SimulationRe
   return runSteps(seed, planOf(seed, count));
 }
 
-/** What a violation is about, whichever objects, limiters and times it names. */
-function kindOf(violation: string): string {
-  return violation.replace(/[^ ]*\d[^ ]*/g, '');
-}
-
 /** As few of the last episodes as fail like that, too: a short run costs little. */
 async function lastEpisodes(
   seed: number,
@@ -238,13 +233,12 @@ async function lastEpisodes(
 export async function shrunk(
   seed: number,
   steps: readonly Step[],
-  violations: readonly string[],
+  violations: readonly SimulationViolation[],
   maxMs: number,
 ): Promise<{ steps: readonly Step[]; report: SimulationReport }> {
   const endMs = performance.now() + maxMs;
-  const kinds = new Set(violations.map(kindOf));
-  const fails = (report: SimulationReport): boolean =>
-    report.violations.some((violation) => kinds.has(kindOf(violation)));
+  const kinds = new Set(violations.map(({ kind }) => kind));
+  const fails = (report: SimulationReport): boolean => report.violations.some(({ kind }) => kinds.has(kind));
   let { left, report } = await lastEpisodes(seed, steps, fails);
   for (let size = left.length >> 1; size >= 1; size >>= 1) {
     for (let at = 0; at < left.length && performance.now() < endMs; ) {

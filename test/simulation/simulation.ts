@@ -12,7 +12,13 @@ import {
 } from '../../limiter/config-source/xds/ads-stream.ts';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import { Random } from '../fuzz/random.ts';
-import { Oracle, type SeenLimiter, type SeenObject, unsettled } from '../truth/oracle.ts';
+import {
+  Oracle,
+  type Violation as OracleViolation,
+  type SeenLimiter,
+  type SeenObject,
+  unsettled,
+} from '../truth/oracle.ts';
 import { MemoryCluster } from './memory-cluster.ts';
 import { MemoryLink } from './memory-link.ts';
 import { type LimiterKind, type Limits, SimulatedLimiter } from './simulated-limiter.ts';
@@ -40,6 +46,8 @@ const newLeaderMs = 15_000;
 const keepaliveMs = 15_000;
 /** As gRPC has it. */
 const connectTimeoutMs = 20_000;
+/** A limiter waits up to 10 s between two attempts. */
+const reconnectedMs = 12_000;
 const lookEveryMs = 500;
 /** A limiter is expected a second after its endpoint is ready. */
 const readyKnownMs = 1_500;
@@ -47,8 +55,10 @@ const readyKnownMs = 1_500;
 const graceOfFleetsMs = 28_000;
 /** How long everything may take to be as it must be when nothing happens. */
 const settleMs = leaderGraceMs + 30_000;
-/** Chosen: looks at which a replica that is well knew a spec. It is stored by then. */
-const storedAfterLooks = 10;
+/** A follower stores a spec that it alone has after a second. Chosen: so long after that, looks at which a replica was well. */
+const storedAfterLooks = 6;
+/** An answer takes up to half a second, and a watch shows a write sooner. */
+const eventLagMs = 1_000;
 /** Chosen: so long before a limiter loses a limit somebody may have brought it about. */
 const reasonMs = 90_000;
 
@@ -69,16 +79,37 @@ export interface Pod {
   limiter: SimulatedLimiter;
   link: MemoryLink | undefined;
   home: SimulatedReplica | undefined;
+  /** Opens the link once something passes. */
+  open: (() => void) | undefined;
   /** Nothing passes between it and any replica. */
   isSilent: boolean;
   cutMs: number | undefined;
   stoppedMs: number | undefined;
   /** When a replica that others hear of was last seen to know a stream of it. */
   openMs: number;
+  /** Since when it is not connected, although it could be. */
+  apartSinceMs: number | undefined;
   readySinceMs: number | undefined;
   troubledMs: number;
   /** What it had in force, to notice what it loses. */
   had: Limits | undefined;
+}
+
+export type ViolationKind =
+  | OracleViolation['kind']
+  | 'status without a version'
+  | 'status of a replica that does not lead'
+  | 'event with two ids'
+  | 'event of what is not stored'
+  | 'limit lost'
+  | 'limiter not connected'
+  | 'not settled'
+  | 'snapshots differ';
+
+export interface SimulationViolation {
+  /** A shorter history must end in the same kind. */
+  kind: ViolationKind;
+  what: string;
 }
 
 export interface SimulationOptions {
@@ -94,7 +125,7 @@ export class Simulation {
   readonly replicas: SimulatedReplica[];
   readonly pods: Pod[];
   readonly oracle = new Oracle(`${systemNamespace}/${leaseName}`);
-  readonly violations: string[] = [];
+  readonly violations: SimulationViolation[] = [];
   readonly history: string[] = [];
   elections = 0;
   /** Looks within no time of grace. */
@@ -111,13 +142,15 @@ export class Simulation {
   #reportedEndpoints = '';
   /** By domain: when another object than before claimed it, or one stopped to. */
   readonly #movedMs = new Map<string, number>();
-  /** Conditions that were ever stored, by uid, type, status, reason and time. */
-  readonly #stored = new Set<string>();
+  /** By `conditionKey`, until when each condition was stored. Those of a deleted object count as stored, because nothing replaced them. */
+  readonly #storedUntilMs = new Map<string, number>();
+  /** The present conditions by uid. */
+  readonly #conditions = new Map<string, ReadonlySet<string>>();
   readonly #eventIds = new Map<string, string>();
   /** By uid of objects that are not valid: at how many looks a replica that is well knew the spec in force. */
   readonly #knownLooks = new Map<string, number>();
   /** How often it was seen what is known, and is not counted as a violation. */
-  readonly known = { 'Disconnected too long': 0, 'all replicas that knew a spec ended': 0 };
+  readonly known = { 'all replicas that knew a spec ended': 0 };
 
   constructor(options: SimulationOptions) {
     const random = new Random(options.seed);
@@ -151,7 +184,15 @@ export class Simulation {
         connect: (limiter, stream, events) => this.#connect(limiter, stream?.path, events),
         changed: (limiter) => this.#limitsChanged(limiter),
       });
-      const none = { link: undefined, home: undefined, cutMs: undefined, stoppedMs: undefined, openMs: 0 };
+      const none = {
+        link: undefined,
+        home: undefined,
+        open: undefined,
+        cutMs: undefined,
+        stoppedMs: undefined,
+        openMs: 0,
+        apartSinceMs: undefined,
+      };
       return { limiter, ...none, isSilent: false, readySinceMs: undefined, troubledMs: 0, had: undefined };
     });
   }
@@ -187,10 +228,10 @@ export class Simulation {
     this.history.push(`${(this.nowMs / 1_000).toFixed(3)} ${text}`);
   }
 
-  violated(text: string): void {
-    if (this.violations.includes(text)) return;
-    this.report(`VIOLATION ${text}`);
-    this.violations.push(text);
+  violated(kind: ViolationKind, what: string): void {
+    if (this.violations.some((one) => one.what === what)) return;
+    this.report(`VIOLATION ${kind}: ${what}`);
+    this.violations.push({ kind, what });
   }
 
   /** Time passes, and what must hold is looked at meanwhile. */
@@ -206,18 +247,22 @@ export class Simulation {
   /** Waits until all is as it must be when nothing happens. */
   async settle(): Promise<void> {
     const endMs = this.nowMs + settleMs;
-    let problems: string[] = [];
+    let problems: SimulationViolation[] = [];
     do {
       await this.advance(lookEveryMs);
       if (this.violations.length > 0) return;
-      problems = [...this.#unsettled(), ...this.#differences()];
+      problems = [
+        ...this.#unsettled().map((what) => ({ kind: 'not settled' as const, what })),
+        ...this.#differences().map((what) => ({ kind: 'snapshots differ' as const, what })),
+      ];
       if (problems.length === 0) {
         this.looks.settled += 1;
         this.#former = new Map(this.seen.map((object) => [object.uid, object]));
         return;
       }
     } while (this.nowMs < endMs);
-    for (const problem of problems) this.violated(`${problem}, ${settleMs / 1_000} s after all was healed`);
+    for (const { kind, what } of problems)
+      this.violated(kind, `${what}, ${settleMs / 1_000} s after all was healed`);
   }
 
   leaderTroubled(): void {
@@ -284,6 +329,8 @@ export class Simulation {
     pod.isSilent = false;
     pod.cutMs = undefined;
     pod.troubledMs = this.nowMs;
+    pod.open?.();
+    pod.open = undefined;
     pod.link?.speak();
   }
 
@@ -292,6 +339,7 @@ export class Simulation {
     pod.stoppedMs = undefined;
     pod.link?.breakForReplica();
     pod.link = undefined;
+    pod.open = undefined;
     pod.had = undefined;
   }
 
@@ -338,24 +386,29 @@ export class Simulation {
     pod.link = link;
     pod.home = replica;
     if (pod.isSilent) link.silence();
-    const { loop, process } = replica;
     const fail = (afterMs: number, reason: string): void => {
       limiter.process.timers.after(afterMs, () => link.fail(reason));
     };
     fail(connectTimeoutMs, `no connection within ${connectTimeoutMs / 1_000} s`);
-    if (pod.isSilent) return link;
-    if (process.isDead || replica.isStopping || loop === undefined) {
-      fail(1, 'connect ECONNREFUSED');
-      return link;
-    }
-    const form = path === adsPaths.incremental ? new Incremental(new RejectedLists()) : new StateOfTheWorld();
-    this.time.after(1, () =>
-      process.deliver(() => {
-        if (link.isOverForLimiter) return;
-        loop.streams.open(link.call, { caller: undefined }, form);
-        link.opened();
-      }),
-    );
+    const { loop } = replica;
+    const open = (): void => {
+      const { process } = replica;
+      if (process.isDead || replica.isStopping || loop === undefined || process !== link.options.replica) {
+        fail(1, 'connect ECONNREFUSED');
+        return;
+      }
+      const isIncremental = path === adsPaths.incremental;
+      const form = isIncremental ? new Incremental(new RejectedLists()) : new StateOfTheWorld();
+      this.time.after(1, () =>
+        process.deliver(() => {
+          if (link.isOverForLimiter) return;
+          loop.streams.open(link.call, { caller: undefined }, form);
+          link.opened();
+        }),
+      );
+    };
+    pod.open = pod.isSilent ? open : undefined;
+    if (!pod.isSilent) open();
     return link;
   }
 
@@ -363,32 +416,43 @@ export class Simulation {
   #asked(replica: SimulatedReplica, { method, path, body }: ApiRequest): void {
     if (method !== 'PATCH' || !path.endsWith('/status')) return;
     const { metadata } = body as { metadata: { resourceVersion?: string } };
-    if (metadata.resourceVersion === undefined) this.violated(`${path}: a status follows from no version`);
+    if (metadata.resourceVersion === undefined) this.violated('status without a version', path);
     const holder = this.#holder();
-    if (holder !== replica.podName)
-      this.violated(`${path}: ${replica.podName} writes a status, and ${holder ?? 'nobody'} leads`);
+    if (holder === replica.podName) return;
+    const who = `${replica.podName} writes a status, and ${holder ?? 'nobody'} leads`;
+    this.violated('status of a replica that does not lead', `${path}: ${who}`);
   }
 
-  /** One change has one id, and was stored a moment ago. */
+  /** One change has one id, and its condition is the one that is stored. */
   #notified(replica: SimulatedReplica, { id, type, data }: WebhookEvent): void {
     if (type.endsWith('.removed')) return;
     const { uid, generation, condition } = data;
-    const { status, reason, lastTransitionTime } = condition;
-    const change = [uid, type, generation, status, reason, lastTransitionTime].join(' ');
+    const stored = conditionKey(uid, { ...condition, observedGeneration: generation });
+    const change = `${type} ${stored}`;
     const before = this.#eventIds.get(change) ?? id;
     this.#eventIds.set(change, id);
-    if (before !== id) this.violated(`${change} has the ids ${before} and ${id}`);
-    const stored = [uid, condition.type, status, reason, lastTransitionTime].join(' ');
-    if (!this.#stored.has(stored))
-      this.violated(
-        `${replica.podName} reports ${stored} of ${data.namespace}/${data.name}, which was never stored`,
-      );
+    if (before !== id) this.violated('event with two ids', `${change}: ${before} and ${id}`);
+    const untilMs = this.#storedUntilMs.get(stored);
+    if (untilMs !== undefined && untilMs >= this.#knownMs(replica) - eventLagMs) return;
+    const when = untilMs === undefined ? 'never stored' : `replaced ${(this.nowMs - untilMs) / 1_000} s ago`;
+    const what = `${replica.podName} reports ${stored} of ${data.namespace}/${data.name}, which was ${when}`;
+    this.violated('event of what is not stored', what);
   }
 
-  #rememberConditions({ metadata: { uid }, status }: ApiObject): void {
+  /** The time of what a replica can know: one that went on a moment ago, and still leads, knows what it knew before. */
+  #knownMs({ process, podName }: SimulatedReplica): number {
+    const { pause } = process;
+    const isBack = pause !== undefined && this.nowMs - pause.endMs <= eventLagMs;
+    return isBack && this.#holder() === podName ? pause.beginMs : this.nowMs;
+  }
+
+  #rememberConditions({ metadata: { uid = '' }, status }: ApiObject): void {
     const { conditions = [] } = (status ?? {}) as { conditions?: Condition[] };
-    for (const { type, status: is, reason, lastTransitionTime } of conditions)
-      this.#stored.add([uid, type, is, reason, lastTransitionTime].join(' '));
+    const keys = new Set(conditions.map((condition) => conditionKey(uid, condition)));
+    for (const key of this.#conditions.get(uid) ?? [])
+      if (!keys.has(key)) this.#storedUntilMs.set(key, this.nowMs);
+    for (const key of keys) this.#storedUntilMs.set(key, Number.POSITIVE_INFINITY);
+    this.#conditions.set(uid, keys);
   }
 
   #limitsChanged(limiter: SimulatedLimiter): void {
@@ -411,7 +475,10 @@ export class Simulation {
       this.known['all replicas that knew a spec ended'] += 1;
       return;
     }
-    this.violated(`${limiter.name} loses ${domain}: ${number}, and ${owner.key} still claims it`);
+    this.violated(
+      'limit lost',
+      `${limiter.name} loses ${domain}: ${number}, and ${owner.key} still claims it`,
+    );
   }
 
   /** Some process knows a spec of the object that was accepted, or there was time to store it. */
@@ -465,10 +532,22 @@ export class Simulation {
       graceUntilMs: this.#graceUntilMs,
       stalledMs: 0,
     });
-    for (const { key, what } of found) {
-      // Known: of limiters that are all back. It passes by itself, or `settle` finds it.
-      if (!what.startsWith('Ready=Unknown Disconnected')) this.violated(`${key}: ${what}`);
-      else this.known['Disconnected too long'] += 1;
+    for (const { kind, key, what } of found) this.violated(kind, `${key}: ${what}`);
+    this.#checkConnections();
+  }
+
+  /** A limiter that reaches all replicas is connected to one of them. */
+  #checkConnections(): void {
+    const areWell = this.replicas.every(({ isWell }) => isWell);
+    for (const pod of this.pods) {
+      const { limiter, link, isSilent } = pod;
+      const isApart = areWell && !isSilent && limiter.process.isRunning && link?.isKnown !== true;
+      if (!isApart) pod.apartSinceMs = undefined;
+      else {
+        pod.apartSinceMs ??= this.nowMs;
+        if (this.nowMs - pod.apartSinceMs > reconnectedMs)
+          this.violated('limiter not connected', `${limiter.name}, for ${reconnectedMs / 1_000} s`);
+      }
     }
   }
 
@@ -489,6 +568,7 @@ export class Simulation {
       cutMs === undefined &&
       !limiter.refuses &&
       home?.isWell === true &&
+      link?.isKnown === true &&
       nowMs - troubledMs > 5_000;
     const isKnown = readySinceMs !== undefined && nowMs - readySinceMs >= readyKnownMs;
     // Of a fleet without an object only those are known that are connected, and for a while those that were.
@@ -574,6 +654,20 @@ export class Simulation {
         ({ podName, versions }) => `${podName} serves ${versions}, and ${first!.podName} ${first!.versions}`,
       );
   }
+}
+
+/** A condition as a status has it, without its message. */
+function conditionKey(
+  uid: string,
+  {
+    type,
+    status,
+    reason,
+    lastTransitionTime,
+    observedGeneration,
+  }: Pick<Condition, 'type' | 'status' | 'reason' | 'lastTransitionTime' | 'observedGeneration'>,
+): string {
+  return [uid, type, status, reason, lastTransitionTime, observedGeneration].join(' ');
 }
 
 function knows({ loop }: SimulatedReplica, uid: string): boolean {

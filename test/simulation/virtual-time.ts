@@ -116,6 +116,9 @@ export class SimulatedProcess {
   #state: 'running' | 'frozen' | 'dead' = 'running';
   #skewMs = 0;
   #latestMs = 0;
+  #frozenMs = 0;
+  /** The last time in which it stood still. */
+  pause: { beginMs: number; endMs: number } | undefined;
   readonly clock: Clock = {
     nowMs: () => epochMs + this.#time.nowMs + this.#skewMs,
     monotonicMs: () => this.#time.nowMs,
@@ -165,12 +168,15 @@ export class SimulatedProcess {
   }
 
   freeze(): void {
-    if (this.#state === 'running') this.#state = 'frozen';
+    if (this.#state !== 'running') return;
+    this.#state = 'frozen';
+    this.#frozenMs = this.#time.nowMs;
   }
 
   thaw(): void {
     if (this.#state !== 'frozen') return;
     this.#state = 'running';
+    this.pause = { beginMs: this.#frozenMs, endMs: this.#time.nowMs };
     for (const callback of this.#held.splice(0)) this.#time.after(0, () => this.deliver(callback));
   }
 

@@ -59,6 +59,7 @@ export interface Sight {
 }
 
 export interface Violation {
+  kind: 'Ready=True that is wrong' | 'Ready=True that is late' | 'override that has ended';
   atMs: number;
   key: string;
   what: string;
@@ -108,7 +109,7 @@ export class Oracle {
         this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
         if (lastsMs > maxLieMs) {
           const what = `ended ${seconds(sight.atMs - object.endsMs!)} ago, but ${limiter.name} has it`;
-          violations.push({ atMs: sight.atMs, key: object.key, what });
+          violations.push({ kind: 'override that has ended', atMs: sight.atMs, key: object.key, what });
         }
       }
       if (object.isReady) {
@@ -198,7 +199,7 @@ function lie(object: SeenObject, { name, answers }: SeenLimiter, lastsMs: number
   const { key, generation, domain, number } = object;
   const runs = answers === undefined ? 'stood still before' : `has ${answers.get(domain) ?? 'no limit'}`;
   const what = `Ready=True of generation ${generation} (${domain}: ${number}) for ${seconds(lastsMs)}, but ${name} ${runs}`;
-  return { atMs, key, what };
+  return { kind: 'Ready=True that is wrong', atMs, key, what };
 }
 
 function delay(
@@ -209,7 +210,7 @@ function delay(
 ): Violation {
   const names = limiters.map(({ name }) => name).join(', ');
   const what = `${says}, although ${names} have generation ${generation} (${domain}: ${number}) for ${seconds(lastsMs)}`;
-  return { atMs, key, what };
+  return { kind: 'Ready=True that is late', atMs, key, what };
 }
 
 function seconds(ms: number): string {
