@@ -40,6 +40,8 @@ export class MemorySource implements ObjectSource {
     for (let fleet = 0; fleet < this.#numbers.fleets; fleet++) this.change(fleet);
   }
 
+  readonly versions = {};
+
   left(): readonly ConfigObject[] {
     return [];
   }

@@ -3,6 +3,7 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import type { ApiObject, Reading } from './kubernetes/watch-protocol.ts';
 import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
+import type { ObjectVersions } from './model/object-versions.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
@@ -47,7 +48,8 @@ export interface Backing {
   placeOf?(object: ConfigObject): string | undefined;
   /** Starts to take part, and reports news to `learn`. */
   start(): void;
-  publish(limiters: readonly LimiterReport[]): void;
+  /** Publishes the state of the limiters. `decided`: see `ReplicaReport`. */
+  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void;
   recordEvent(event: RecordedEvent): void;
   /** See `ReplicaLease.confirm`. Undefined if no other replica can know anything newer. */
   confirm?(then: () => void): void;

@@ -8,6 +8,7 @@ import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
+import type { ObjectVersions } from './model/object-versions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
@@ -152,8 +153,8 @@ export class ClusterBacking implements Backing {
     this.schemas.start();
   }
 
-  publish(limiters: readonly LimiterReport[]): void {
-    this.#replicas.publish(limiters);
+  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void {
+    this.#replicas.publish(limiters, decided);
   }
 
   confirm(then: () => void): void {

@@ -54,7 +54,7 @@ class Cluster {
 class Replica {
   leads = false;
   limiters: LimiterReport[] = [];
-  answer: (() => WriteOutcome) | undefined;
+  answer: (() => WriteOutcome | undefined) | undefined;
   /** Deleted objects, as they are stored. */
   removed: readonly RemovedObject[] = [];
   readonly telemetry = recordedTelemetry();
@@ -109,6 +109,7 @@ class Replica {
         get objects() {
           return cluster.objects;
         },
+        versions: {},
         left: () => [],
         isGone: ({ uid }) => !cluster.objects.has(uid),
         close: async () => {},
@@ -329,6 +330,24 @@ it('a leader says what it wrote, and nothing of what it could not write', async 
   await leader.pass(1_000);
   expect(cluster.written).toEqual(['shop True AllLimiters']);
   expect(cluster.events).toEqual(['Valid', 'AllLimiters']);
+});
+
+it('a status whose write is answered after the lead is reported by the next leader', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  leader.answer = () => {
+    leader.leads = false;
+    leader.answer = undefined;
+    return undefined;
+  };
+  await leader.pass(1_000);
+  expect([cluster.written, cluster.events, cluster.notified]).toEqual([['shop False NoLimiters'], [], []]);
+  const next = new Replica(cluster);
+  next.leads = true;
+  await next.pass(1_000);
+  expect(cluster.notified).toEqual(['ratelimitconfig.accepted']);
 });
 
 it('events say what is new in a status', async () => {

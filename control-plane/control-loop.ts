@@ -97,7 +97,7 @@ export class ControlLoop {
       ...options,
       gatherMs: reportGatherMs,
       intervalMs: reportIntervalMs,
-      run: () => this.backing.publish(this.streams.limiters()),
+      run: () => this.backing.publish(this.streams.limiters(), this.#round.decidedVersions),
     });
     this.#queue = new StatusQueue({ writesPerSecond: settings.statusWritesPerSecond });
     const { log, clock } = options;
@@ -172,7 +172,8 @@ export class ControlLoop {
   #sourceListener(): SourceListener {
     const { source } = this.backing;
     return {
-      changed: () => this.#learn({ objects: source.objects, left: source.left() }),
+      changed: () =>
+        this.#learn({ objects: source.objects, objectVersions: source.versions, left: source.left() }),
       cutOff: (isWatchCut) => this.#learn({ isWatchCut }),
     };
   }
@@ -221,6 +222,7 @@ export class ControlLoop {
     const isFirst = decided !== undefined && decided.last === undefined;
     streams.cutOff(this.#round.isCutOff);
     if (decided !== undefined) this.#serve(decided, durationMs);
+    if (this.#round.decidedVersions !== last.decidedVersions) this.#reportPace.ask();
     if (doubts !== undefined) backing.schemas?.confirm(doubts);
     if (Object.keys(shared).length > 0) backing.share(shared);
     if (lead === 'ends') this.#stopLeading();
@@ -328,7 +330,10 @@ export class ControlLoop {
       queue: this.#queue,
       writer: this.backing.statusWriter,
       mayWrite: () => this.backing.leads,
-      written: (entry) => this.#announce(entry),
+      written: (entry) => {
+        // The answer may be late, and another leader may have written since. A new leader repeats webhooks.
+        if (this.backing.leads) this.#announce(entry);
+      },
       again: () => this.#learn({ endedWrites: this.#world.endedWrites + 1 }),
     });
   }

@@ -9,6 +9,7 @@ import { ApiError } from './kubernetes/api.ts';
 import type { ConfigObject, ConfigStatus, FollowedFleet } from './model/config-object.ts';
 import type { LastAcceptedSpec } from './model/decision.ts';
 import { unrestrictedOwners } from './model/domain-owners.ts';
+import { watchKey } from './model/object-versions.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { decide, firstRound, type Round, type RoundOptions, type RoundState } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
@@ -98,6 +99,41 @@ describe('decide', () => {
     changed();
     timers.advance(10_000);
     expect(served).toEqual([[]]);
+  });
+
+  it('has decided versions of objects once all edits until then are decided', () => {
+    const all = watchKey(undefined);
+    const shown = (version: number, traits: Partial<ConfigObject>) => {
+      const object = { ...shop(1, configSpec()), resourceVersion: `${version}`, ...traits };
+      learn({ objects: new Map([[object.uid, object]]), objectVersions: { [all]: `${version}` } });
+      return round.decidedVersions[all];
+    };
+    const since = () => round.ledger.since('u1')?.number;
+    const status = { observedGeneration: 1, conditions: [] };
+    expect(shown(1, {})).toBeUndefined();
+    learn({ acceptedSpecs: new Map() });
+    timers.advance(1_000);
+    expect([round.decidedVersions, since()]).toEqual([{ [all]: '1' }, 1]);
+    // A status is no edit.
+    expect([shown(2, { status }), since()]).toEqual(['2', 1]);
+    const found = [3, 4].map((version) => {
+      const before = shown(version, { status, generation: version });
+      timers.advance(1_000);
+      return [
+        before,
+        round.decidedVersions[all],
+        since(),
+        round.ledger.decidedAt({ [all]: `${version - 1}` }),
+      ];
+    });
+    expect(found).toEqual([
+      ['2', '3', 2, 1],
+      ['3', '4', 3, 2],
+    ]);
+    // Labels may have changed, and changed back.
+    shown(5, { status, generation: 4 });
+    timers.advance(1_000);
+    expect(since()).toBe(4);
   });
 
   it('has nothing left to do once it has decided', () => {

@@ -19,8 +19,10 @@ import {
   type PublishedSchemas,
   type RemovedObject,
 } from './model/decision.ts';
+import { noVersions, type ObjectVersions, withVersionsOf } from './model/object-versions.ts';
 import { changedKeys } from './model/versioned-map.ts';
 import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
+import { sameStatus } from './reconcile/conditions.ts';
 import { type Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
@@ -80,6 +82,12 @@ export interface Round {
   readonly world: World;
   /** Undefined before the first one. */
   readonly decision: ClusterDecision | undefined;
+  /** Objects that were edited since the decision, by uid. */
+  readonly edited: ReadonlySet<string>;
+  /** The versions of the edits that were decided. */
+  readonly edits: ObjectVersions;
+  /** The versions up to which all edits were decided. */
+  readonly decidedVersions: ObjectVersions;
   /** The reason why the first decision has not been made yet: see `Backing.placeOf`. */
   readonly unread: readonly string[];
   readonly specs: AcceptedSpecs;
@@ -132,10 +140,15 @@ type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
   shared: { -readonly [Part in keyof StoredState]?: StoredState[Part] };
 };
 
+const noObjects: ReadonlyMap<string, ConfigObject> = new Map();
+
 export function firstRound(options: RoundOptions): Round {
   return {
     world: unknownWorld,
     decision: undefined,
+    edited: new Set(),
+    edits: noVersions,
+    decidedVersions: noVersions,
     unread: [],
     specs: AcceptedSpecs.none,
     isCutOff: false,
@@ -163,12 +176,14 @@ export function firstRound(options: RoundOptions): Round {
  */
 export function decide(world: World, last: Round, at: RoundState): { round: Round; outcome: RoundResult } {
   const next: Draft = { ...last, world };
-  const outcome: DraftOutcome = { isEdited: isEdited(next, last.world), shared: {} };
+  const outcome: DraftOutcome = { isEdited: followEdits(next, last.world), shared: {} };
   followCut(next, last.world, at, outcome);
   followStore(next, last.world, at);
   followLead(next, last.world, outcome);
   if (snapshotsMayDiffer(next, last.world, at, outcome)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
+  const isUpToDate = next.edited.size === 0 && next.rhythms.snapshots.dueMs === undefined;
+  if (next.decision !== undefined && isUpToDate) next.decidedVersions = world.objectVersions;
   if (outcome.decided || outcome.lead) share(next, at, outcome);
   followRemoved(next, last.world, at, outcome);
   if (outcome.decided || statusesMayDiffer(next, last.world, at, outcome))
@@ -258,14 +273,26 @@ function isKnown({ objects, acceptedSpecs, policy }: World): boolean {
   return objects !== undefined && acceptedSpecs !== undefined && policy !== undefined;
 }
 
-/** A status write follows from a decision of this process, so it needs no new one. Others may say that other rules are served. */
-function isEdited({ world: { objects, writes }, options }: Draft, { objects: before }: World): boolean {
-  if (objects === undefined || before === undefined) return objects !== before;
-  const mayBeOthers = options.controllerName !== undefined;
-  return [...changedKeys(objects, before)].some((uid) => {
+/**
+ * Returns whether a new decision is needed. A status write follows from a decision of this process, so it needs no new one. Others may say
+ * that other rules are served. If neither generation nor status differ, labels may have changed, and changed back.
+ */
+function followEdits(next: Draft, { objects: known }: World): boolean {
+  const { objects, writes } = next.world;
+  if (objects === undefined) return false;
+  const before = known ?? noObjects;
+  const mayBeOthers = next.options.controllerName !== undefined;
+  const edited = new Set(next.edited);
+  let isNews = known === undefined;
+  for (const uid of changedKeys(objects, before)) {
     const now = objects.get(uid);
-    return now?.generation !== before.get(uid)?.generation || (mayBeOthers && !writes.isOwn(now!));
-  });
+    const last = before.get(uid);
+    const isEdit = now?.generation !== last?.generation || sameStatus(now?.status, last?.status);
+    if (isEdit) edited.add(uid);
+    isNews ||= isEdit || (mayBeOthers && !writes.isOwn(now!));
+  }
+  next.edited = edited;
+  return isNews;
 }
 
 function snapshotsMayDiffer(
@@ -321,7 +348,10 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     if (!isFinal) continue;
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
     next.decision = decision;
-    next.ledger = next.ledger.with(decision, at.wallMs);
+    const edited = [...next.edited].flatMap((uid) => objects.get(uid) ?? []);
+    next.edits = withVersionsOf(edited, { versions: next.edits, watches: world.objectVersions });
+    next.ledger = next.ledger.with(decision, at.wallMs, { uids: next.edited, versions: next.edits });
+    next.edited = new Set();
     outcome.decided = { decision, last, changed };
     return;
   }

@@ -1,6 +1,7 @@
 import type { ConfigObject, FleetExpectation, FollowedFleet, StatusObject } from './model/config-object.ts';
 import type { ClusterDecision, LastAcceptedSpec, RemovedObject, StoredSpec } from './model/decision.ts';
 import type { ReplicaReport } from './model/fleet-snapshot.ts';
+import { noVersions, type ObjectVersions } from './model/object-versions.ts';
 import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import type { Policy } from './reconcile/decide.ts';
@@ -12,6 +13,8 @@ import type { Policy } from './reconcile/decide.ts';
 export interface World {
   /** The objects of this control plane, by uid. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
+  /** The versions of the API server that `objects` shows. */
+  readonly objectVersions: ObjectVersions;
   /** Objects that no longer belong to this control plane, while their statuses still name it. */
   readonly left: readonly ConfigObject[];
   /** Access to fleets, the last owners of domains, and the schemas. */
@@ -46,6 +49,7 @@ export interface World {
 
 export const unknownWorld: World = {
   objects: undefined,
+  objectVersions: noVersions,
   left: [],
   policy: undefined,
   acceptedSpecs: undefined,

@@ -24,6 +24,7 @@ function limiter(name: string, accepted: number, traits: Partial<FleetLimiter> =
     sinceMs: noonMs,
     hasNothing: false,
     rejection: undefined,
+    claimed: accepted,
     capabilities,
   };
   return { name, accepted, ...common, ...traits };

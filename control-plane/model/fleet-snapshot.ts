@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { plainText } from '../../process/log/error-text.ts';
 import type { Capabilities } from '../../rules/language/capabilities.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
+import type { ObjectVersions } from './object-versions.ts';
 
 export interface Resource {
   /** The name in errors of limiters: `namespace/name`, or the domain for a merged resource. */
@@ -119,8 +120,11 @@ export interface ReplicaReport {
   /** The name of the replica, which is that of its pod. */
   replica: string;
   limiters: readonly LimiterReport[];
-  /** A number that grows with each sign of life of another replica. Undefined for the report of this process, which is never late. */
-  sign?: number;
+  /**
+   * The versions of objects up to which the replica had decided when this was the state of its limiters. Later it may have sent them rules
+   * that follow from later versions. Undefined for the report of this process, which is never late.
+   */
+  decided?: ObjectVersions;
 }
 
 /** The maximum length of a reason, above that of all reasons of this version. */

@@ -10,6 +10,7 @@ import {
 } from '../../rules/language/capabilities.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
+import { areReached, noVersions, type ObjectVersions } from '../model/object-versions.ts';
 import { neededFor, snapshotFor } from '../model/supported-rules.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
@@ -49,6 +50,21 @@ export interface FirstSnapshot {
 /** Chosen: an hour at one change a second. A limiter that is further behind counts as having an unknown version. */
 const defaultMaxVersions = 4096;
 
+/** The number of the newest snapshot after the edits of these versions. */
+interface LedgerStep {
+  readonly number: number;
+  readonly versions: ObjectVersions;
+}
+
+/** Edits since the decision before. */
+export interface LedgerEdits {
+  readonly uids: ReadonlySet<string>;
+  /** The versions of these and all earlier edits. */
+  readonly versions: ObjectVersions;
+}
+
+const noEdits: LedgerEdits = { uids: new Set(), versions: noVersions };
+
 interface LedgerParts {
   /** The number of versions of each fleet that are remembered. */
   readonly maxVersions: number;
@@ -57,13 +73,15 @@ interface LedgerParts {
   /** The outcomes of the last decision. */
   readonly outcomes: ClusterDecision['outcomes'];
   readonly lastNumber: number;
+  /** In the ascending order of their numbers. */
+  readonly steps: readonly LedgerStep[];
 }
 
 /**
  * Records which snapshots have the current rules of which objects. Versions are numbered as they appear, over all fleets, and no
  * number is used twice. An object's rules are in every snapshot of its fleet from their `since` number on. So a limiter has them
- * in force if its accepted version has no smaller number. A version that returns counts as new. The rules that limiters with
- * fewer capabilities get at the same time have the same number. Immutable.
+ * in force if its accepted version has no smaller number. A version that returns, or is the same after an edit, counts as new. The rules
+ * that limiters with fewer capabilities get at the same time have the same number. Immutable.
  */
 export class VersionLedger {
   readonly #parts: LedgerParts;
@@ -74,15 +92,17 @@ export class VersionLedger {
 
   static empty(maxVersions = defaultMaxVersions): VersionLedger {
     const served = VersionedMap.of<Served>();
-    return new VersionLedger({ maxVersions, fleets: new Map(), served, outcomes: new Map(), lastNumber: 0 });
+    const nothing = { fleets: new Map(), served, outcomes: new Map(), lastNumber: 0, steps: [] };
+    return new VersionLedger({ maxVersions, ...nothing });
   }
 
   /**
    * Returns the ledger with a decision. Call it for every decision, on leaders and others, so that a new leader knows which rules
    * limiters have.
    */
-  with({ fleets: snapshots, outcomes }: ClusterDecision, nowMs: number): VersionLedger {
-    const { maxVersions, served } = this.#parts;
+  with({ fleets: snapshots, outcomes }: ClusterDecision, nowMs: number, edits = noEdits): VersionLedger {
+    const { maxVersions, served, steps } = this.#parts;
+    const edited = new Set([...edits.uids].map((uid) => outcomes.get(uid)?.served?.fleet));
     const fleets = new Map<string, FleetVersions>();
     let { lastNumber } = this.#parts;
     for (const [fleet, snapshot] of snapshots) {
@@ -90,6 +110,7 @@ export class VersionLedger {
         number: lastNumber + 1,
         nowMs,
         maxVersions,
+        isEdited: edited.has(fleet),
       });
       fleets.set(fleet, next);
       lastNumber = Math.max(lastNumber, next.number);
@@ -99,10 +120,21 @@ export class VersionLedger {
       const { fleet, hash, needs } = outcomes.get(uid)?.served ?? {};
       const known = served.get(uid);
       if (fleet === undefined || hash === undefined || needs === undefined) changed.set(uid, undefined);
-      else if (known?.fleet !== fleet || known.hash !== hash)
-        changed.set(uid, { fleet, hash, since: { ...newestOf(fleets.get(fleet)!), needs } });
+      else if (known?.fleet !== fleet || known.hash !== hash || edits.uids.has(uid))
+        changed.set(uid, { fleet, hash, since: { ...newestOf(fleets.get(fleet)!), ms: nowMs, needs } });
     }
-    return new VersionLedger({ maxVersions, fleets, served: served.with(changed), outcomes, lastNumber });
+    const step = { number: lastNumber, versions: edits.versions };
+    const parts = { maxVersions, fleets, served: served.with(changed), outcomes, lastNumber };
+    return new VersionLedger({ ...parts, steps: withStep(steps, step, maxVersions) });
+  }
+
+  /**
+   * Returns the number of the newest snapshot whose edits a replica has decided. Of what limiters have that are connected to it, only rules
+   * up to this number are certain. Later edits may have reached it, and their rules its limiters, one after the other and unseen by this
+   * process.
+   */
+  decidedAt(versions: ObjectVersions): number {
+    return this.#parts.steps.findLast((step) => areReached(versions, step.versions))?.number ?? 0;
   }
 
   /** Returns the ledger that numbers the versions for limiters with these capabilities. At first, it knows only their current version. */
@@ -140,26 +172,32 @@ export class VersionLedger {
 }
 
 /**
- * Returns the versions of a fleet with its newest snapshot. If this snapshot is the same as before for all limiters, it gets no new
- * number.
+ * Returns the versions of a fleet with its newest snapshot. If this snapshot is the same as before for all limiters, and no object of the
+ * fleet was edited, it gets no new number.
  */
 function numbered(
   newest: FleetSnapshot,
   known: FleetVersions | undefined,
-  { number, nowMs, maxVersions }: { number: number; nowMs: number; maxVersions: number },
+  {
+    number,
+    nowMs,
+    maxVersions,
+    isEdited,
+  }: { number: number; nowMs: number; maxVersions: number; isEdited: boolean },
 ): FleetVersions {
   if (known === undefined) {
     const first = { newest, newestMs: nowMs, number };
     const sets = [noCapabilities, capabilities];
     return { ...first, served: new Map(sets.map((has) => [has.join(), servedVersions(first, has)])) };
   }
-  if (known.newest === newest) return known;
+  if (known.newest === newest && !isEdited) return known;
   const sets = [...known.served].map(([key, one]) => ({
     key,
     one,
     version: snapshotFor(newest, one.has).version,
   }));
-  if (sets.every(({ one, version }) => one.versions.at(-1) === version)) return { ...known, newest };
+  const isSame = sets.every(({ one, version }) => one.versions.at(-1) === version);
+  if (isSame && !isEdited) return { ...known, newest };
   const newestMs = known.newest.version === newest.version ? known.newestMs : nowMs;
   const served = new Map(
     sets.map(({ key, one, version }) => [key, renumbered(one, version, number, maxVersions)]),
@@ -181,6 +219,14 @@ function renumbered(
     versions: [...others.slice(dropped.length), version],
     numbers: numbers.with(new Map<string, number | undefined>([...changes, [version, number]])),
   };
+}
+
+/** Replaces a step with the same versions, because nothing was edited in between. */
+function withStep(steps: readonly LedgerStep[], step: LedgerStep, max: number): readonly LedgerStep[] {
+  const last = steps.at(-1);
+  if (last?.versions === step.versions)
+    return last.number === step.number ? steps : [...steps.slice(0, -1), step];
+  return [...steps, step].slice(-max);
 }
 
 function newestOf({ newest, newestMs, number }: FleetVersions): FirstSnapshot {
@@ -208,6 +254,8 @@ export interface FleetLimiter {
   sinceMs: number;
   /** The number of the snapshot that it has in force, as far as it has reported one; 0 if none is known. */
   accepted: number;
+  /** The same if its replica has not sent it anything since its last report. */
+  claimed: number;
   /** Whether it has no rules in force at all. */
   hasNothing: boolean;
   capabilities: Capabilities;
@@ -243,6 +291,8 @@ export interface RolloutProgress {
   needs: Capabilities;
   /** The limiters that have not answered yet. */
   pending: FirstFew<{ name: string; sinceMs: number }>;
+  /** Whether all that is missing are reports of replicas that have decided the last edit. */
+  isUnconfirmed: boolean;
   /** The limiters that are not connected, and may have other rules in force. */
   away: FirstFew<{ name: string; sinceMs: number }>;
   isShort: boolean;
@@ -364,6 +414,7 @@ export class FleetRollout {
     const pending: { name: string; sinceMs: number }[] = [];
     const away: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
+    let unconfirmed = 0;
     for (const limiter of this.#expected) {
       const { name, state, accepted, rejection, sinceMs } = limiter;
       const rejected = rejection?.resources?.get(resource);
@@ -378,11 +429,13 @@ export class FleetRollout {
         rejecting.push({ name, sinceMs: Math.max(servedMs, rejection.sinceMs), message });
       } else {
         pending.push({ name, sinceMs: Math.max(servedMs, sinceMs) });
-        hasOlder ||= accepted > 0;
+        if (limiter.claimed >= since) unconfirmed += 1;
+        else hasOlder ||= accepted > 0;
       }
     }
     const { total } = this;
     const { isShort, mayBeMore } = this.#limiters;
+    const isOtherwiseDone = rejecting.length + tooOld.length + away.length === 0 && !isShort && !mayBeMore;
     return {
       total,
       connected: this.#connected,
@@ -391,6 +444,7 @@ export class FleetRollout {
       tooOld: firstFew(tooOld),
       needs,
       pending: firstFew(pending),
+      isUnconfirmed: isOtherwiseDone && unconfirmed > 0 && unconfirmed === pending.length,
       away: firstFew(away),
       isShort,
       mayBeMore,

@@ -9,7 +9,12 @@ import {
   type Resource,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
-import { type FirstSnapshot, type RolloutProgress, VersionLedger } from './fleet-rollout.ts';
+import {
+  type FirstSnapshot,
+  type LedgerEdits,
+  type RolloutProgress,
+  VersionLedger,
+} from './fleet-rollout.ts';
 import { reconnectGraceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
@@ -20,11 +25,11 @@ function ledgerOf(...versions: string[]): VersionLedger {
 function observed(
   ledger: VersionLedger,
   version: string,
-  resources: readonly Resource[] = [],
+  { resources = [], edits }: { resources?: readonly Resource[]; edits?: LedgerEdits } = {},
 ): VersionLedger {
   const snapshot = { fleet: 'default', version, resources };
   const fleets = new Map([['default', snapshot]]);
-  return ledger.with({ fleets, outcomes: new Map(), holders: new Map() }, 0);
+  return ledger.with({ fleets, outcomes: new Map(), holders: new Map() }, 0, edits);
 }
 
 /** A resource that needs a capability, and what other limiters get. */
@@ -170,48 +175,81 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(3)))).toBe('2/2');
   });
 
-  it.each<[string, (report: LimiterReport) => (sign: number) => ReplicaReport, string[]]>([
-    [
-      'until its replica gives two signs of life',
-      (report) => (sign) => ({ ...replica(report), sign }),
-      ['0/1, a', '0/1, a', '0/1, a', '1/1'],
-    ],
-    [
-      'until its replica reports again',
-      (report) => (sign) => ({ ...replica(sign < 2 ? report : { ...report }), sign }),
-      ['0/1, a', '0/1, a', '1/1', '1/1'],
-    ],
-    ['not at all if this replica serves it', (report) => () => replica(report), ['1/1', '1/1', '1/1', '1/1']],
-  ])('doubts that a limiter has a version that returned after its report, %s', (_, reportOf, expected) => {
-    const at = reportOf(limiter('a', { acceptedVersion: 'v1' }));
-    const view = viewOf(ledgerOf('v1'), at(1));
-    view.ledger = observed(observed(view.ledger, 'v2'), 'v1');
-    const seen = [1, 1, 2, 3].map((sign) => {
-      view.update([at(sign)], reconnectGraceMs);
-      return progressText(view.fleet('default').of(since(3)));
-    });
-    expect(seen).toEqual(expected);
-  });
-
-  it('still doubts it after the replica ended', () => {
+  describe('an edit that leads to a version that was served before', () => {
     const report = limiter('a', { acceptedVersion: 'v1' });
-    const stays = replica(limiter('b', { acceptedVersion: 'v1' }));
-    const both = [stays, { replica: 'other', limiters: [report], sign: 1 }];
-    const view = viewOf(ledgerOf('v1'), ...both);
-    view.ledger = observed(observed(view.ledger, 'v2'), 'v1');
-    view.update(both, reconnectGraceMs);
-    view.update([stays], reconnectGraceMs);
-    expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
-  });
+    const edited = (ledger: VersionLedger, version: string, edit: number): VersionLedger =>
+      observed(ledger, version, { edits: { uids: new Set(), versions: { configs: `${edit}` } } });
+    const atStart = edited(VersionLedger.empty(), 'v1', 1);
+    const other = (decided: number, ...limiters: LimiterReport[]): ReplicaReport => ({
+      replica: 'other',
+      limiters,
+      decided: { configs: `${decided}` },
+    });
+    /** Of the edits 2 and 3, after the first one. */
+    const back = edited(edited(atStart, 'v2', 2), 'v1', 3);
 
-  it('does not look again at signs of life alone', () => {
-    const { limiters } = replica(limiter('a', { acceptedVersion: 'v1' }));
-    const view = viewOf(ledgerOf('v1'), { replica: 'other', limiters, sign: 1 });
-    const before = view.view;
-    view.update([{ replica: 'other', limiters, sign: 2 }], reconnectGraceMs);
-    expect(view.view).toBe(before);
-    view.update([{ replica: 'other', limiters: [...limiters], sign: 2 }], reconnectGraceMs);
-    expect(view.view).not.toBe(before);
+    it.each<[string, (decided: number) => ReplicaReport, string[]]>([
+      ['once its replica has decided it', (decided) => other(decided, report), ['0/1, a', '0/1, a', '1/1']],
+      ['at once if this replica serves it', () => replica(report), ['1/1', '1/1', '1/1']],
+      [
+        'once it has answered what it was sent, whether this replica ever served that or not',
+        (decided) =>
+          other(3, { ...report, ...(decided < 3 && { sentVersion: decided < 2 ? 'v2' : 'unseen' }) }),
+        ['0/1, a', '0/1, a', '1/1'],
+      ],
+    ])('is certain of a limiter %s', (_, at, expected) => {
+      const view = viewOf(atStart, at(3));
+      view.ledger = back;
+      const seen = [1, 2, 3].map((decided) => {
+        view.update([at(decided)], reconnectGraceMs);
+        return progressText(view.fleet('default').of(since(3)));
+      });
+      expect(seen).toEqual(expected);
+    });
+
+    it('leaves what a limiter has for certain, whatever was edited since', () => {
+      const view = viewOf(atStart, other(1, report));
+      view.ledger = back;
+      view.update([other(1, report)], reconnectGraceMs);
+      const { isUnconfirmed, hasOlder } = view.fleet('default').of(since(3));
+      expect([progressText(view.fleet('default').of(since(1))), isUnconfirmed, hasOlder]).toEqual([
+        '1/1',
+        true,
+        false,
+      ]);
+    });
+
+    it('counts limiters of replicas that this process does not know yet', () => {
+      const stays = replica(limiter('b', { acceptedVersion: 'v1' }));
+      const seen = [other(0, report), other(1, { ...report, sentVersion: 'unseen' }), other(1, report)].map(
+        (at) => {
+          const view = new SeenLimiters(atStart);
+          view.update([stays, at], 0);
+          return progressText(view.fleet('default').of(since(1)));
+        },
+      );
+      expect(seen).toEqual(['1/2, a', '1/2, a', '2/2']);
+    });
+
+    it('stays uncertain after the replica ended', () => {
+      const stays = replica(limiter('b', { acceptedVersion: 'v1' }));
+      const view = viewOf(atStart, stays, other(1, report));
+      view.ledger = back;
+      view.update([stays, other(1, report)], reconnectGraceMs);
+      view.update([stays], reconnectGraceMs);
+      expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
+    });
+
+    it('needs no look at replicas that decide more while nothing depends on it', () => {
+      const limiters = [report];
+      const at = (decided: number): ReplicaReport => ({ ...other(decided), limiters });
+      const view = viewOf(atStart, at(1));
+      const before = view.view;
+      view.update([at(2)], reconnectGraceMs);
+      expect(view.view).toBe(before);
+      view.update([{ ...at(2), limiters: [...limiters] }], reconnectGraceMs);
+      expect(view.view).not.toBe(before);
+    });
   });
 
   it('counts a resource that is rejected against that alone: the rest of the snapshot is in force', () => {
@@ -478,7 +516,9 @@ describe('limiters that do not support all rules', () => {
   ) as [string, string];
   /** Limiters were served v1, v2 and v3, and those without capabilities v1, v1 and w3. */
   function ledgerOfBoth(): VersionLedger {
-    return observed(observed(ledgerOf(v1), 'v2', [resourceWith('1')]), 'v3', [resourceWith('3')]);
+    return observed(observed(ledgerOf(v1), 'v2', { resources: [resourceWith('1')] }), 'v3', {
+      resources: [resourceWith('3')],
+    });
   }
   const newer = (number: number) => since(number, { needs: ['windows'] });
   /** Of plain rules and of newer ones that came with each snapshot. */
@@ -521,7 +561,7 @@ describe('limiters that do not support all rules', () => {
     expect(both(one({ ...others, acceptedVersion: w3 }))[4]).toBe('1/1');
     expect(both(one({ ...others, acceptedVersion: v1 }))[4]).toBe('0/1, a');
     const { ledger } = one(others);
-    const next = observed(ledger, 'v4', [resourceWith('4')]);
+    const next = observed(ledger, 'v4', { resources: [resourceWith('4')] });
     const view = viewOf(next, replica(limiter('a', { ...others, acceptedVersion: w3 })));
     expect([3, 4].map((number) => progressText(view.fleet('default').of(since(number))))).toEqual([
       '1/1',

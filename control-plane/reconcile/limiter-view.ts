@@ -25,10 +25,8 @@ interface SeenLimiter {
   goneMs: number | undefined;
   /** The newest snapshot that it accepted, as far as its version was known. */
   accepted: number;
-  /** The number of the version that it reports. Undefined if the version is unknown. */
-  reported: number | undefined;
-  /** Undefined if `reported` is certain. */
-  doubt: ReportDoubt | undefined;
+  /** See `FleetLimiter`. */
+  claimed: number;
   /** The time since which it claims an unknown version. */
   unknownSinceMs: number | undefined;
   /** The time since which it rejects snapshots. */
@@ -39,19 +37,6 @@ interface SeenLimiter {
 interface GoneLimiter extends SeenLimiter {
   goneMs: number;
 }
-
-/**
- * A version returned after the limiter's replica had reported it. The replica may have sent the version in between, and then have
- * stopped before it could report that. Its next report or its next signs of life show that it did not.
- */
-interface ReportDoubt {
-  /** The last sign of life of the replica. */
-  sign: number;
-  signsLeft: number;
-}
-
-/** Chosen: a replica reports within 250 ms, and renews its Lease object less often. The first sign may have been on its way. */
-const signsUntilCertain = 2;
 
 /** The expectation for a fleet without an object. */
 const defaultExpectation: FleetExpectation = {
@@ -88,7 +73,7 @@ interface ViewParts {
   readonly sinceMs: number | undefined;
   /** The time at which something changes without news. Infinity if nothing does. */
   readonly dueMs: number;
-  /** The facts of the last look. Undefined before it, and while signs of life matter. */
+  /** The facts of the last look. Undefined before it, and while a replica has to decide more before what it reports is certain. */
   readonly facts: LimiterFacts | undefined;
 }
 
@@ -130,7 +115,7 @@ export class LimiterView {
    * versions may then be known.
    */
   with(facts: LimiterFacts): LimiterView {
-    if (facts.nowMs < this.dueMs && hasOnlySigns(facts, this.#parts.facts)) return this;
+    if (facts.nowMs < this.dueMs && haveOnlyDecided(facts, this.#parts.facts)) return this;
     return new LimiterView(new LimiterLook(this.#parts, facts).parts());
   }
 
@@ -140,8 +125,8 @@ export class LimiterView {
   }
 }
 
-/** Returns whether nothing is news except signs of life. */
-function hasOnlySigns(next: LimiterFacts, last: LimiterFacts | undefined): boolean {
+/** Returns whether nothing is news except that replicas have decided more. */
+function haveOnlyDecided(next: LimiterFacts, last: LimiterFacts | undefined): boolean {
   return (
     next.ledger === last?.ledger &&
     next.expectations === last.expectations &&
@@ -156,8 +141,8 @@ class LimiterLook {
   readonly #facts: LimiterFacts;
   readonly #sinceMs: number;
   readonly #readyMs = new Map<string, number>();
-  /** The last signs of life of other replicas, by the reports of their limiters. */
-  readonly #signs: ReadonlyMap<LimiterReport, number>;
+  /** The numbers up to which reports of other replicas are certain, by report: see `VersionLedger.decidedAt`. */
+  readonly #certain: ReadonlyMap<LimiterReport, number>;
   /** Limiters of the last look that have none of these streams, because they are gone or between two streams. */
   #leftBehind: ReadonlyMap<string, SeenLimiter> | undefined;
   #wereConnected: ReadonlyMap<string, SeenLimiter> | undefined;
@@ -167,10 +152,12 @@ class LimiterLook {
     this.#before = before;
     this.#facts = facts;
     this.#sinceMs = before.sinceMs ?? facts.nowMs;
-    this.#signs = new Map(
-      facts.living.flatMap(({ limiters, sign }) =>
-        sign === undefined ? [] : limiters.map((report) => [report, sign] as const),
-      ),
+    this.#certain = new Map(
+      facts.living.flatMap(({ limiters, decided }) => {
+        if (decided === undefined) return [];
+        const number = facts.ledger.decidedAt(decided);
+        return limiters.map((report) => [report, number] as const);
+      }),
     );
   }
 
@@ -192,14 +179,14 @@ class LimiterLook {
       const former = this.#before.fleets.get(fleet);
       fleets.set(fleet, former?.isOf(limiters) ? former : new FleetRollout(limiters, former));
     }
-    const hasDoubt = [...connected.values()].some(({ doubt }) => doubt !== undefined);
+    const isUncertain = [...connected.values()].some(({ claimed, accepted }) => claimed > accepted);
     return {
       seen,
       readyMs: this.#readyMs,
       fleets,
       sinceMs: this.#sinceMs,
       dueMs: this.#dueMs,
-      facts: hasDoubt ? undefined : this.#facts,
+      facts: isUncertain ? undefined : this.#facts,
     };
   }
 
@@ -243,57 +230,41 @@ class LimiterLook {
   #seen(identity: string, report: LimiterReport, last: SeenLimiter | undefined): SeenLimiter {
     const { nowMs } = this.#facts;
     const { refusal: rejection } = report;
-    const number = this.#inForce(report);
+    const number = this.#inForce(report, last);
     const isUnknown = versionInForce(report) !== undefined && number === undefined;
     const unknownSinceMs = isUnknown ? (last?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
-    const doubt = this.#doubt(report, number, last);
-    const accepted = (doubt ? last?.accepted : number) ?? (keeps ? (last?.accepted ?? 0) : 0);
+    const claimed = number ?? (keeps ? (last?.accepted ?? 0) : 0);
+    const accepted = Math.min(claimed, this.#certain.get(report) ?? claimed);
+    const hasVersion = number !== undefined || claimed > 0;
     return {
       identity,
       report,
       joinedMs: this.#joinedMs(report, last),
       goneMs: undefined,
       accepted,
-      reported: number,
-      doubt,
+      claimed,
       unknownSinceMs,
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
-      hasAnswered: accepted > 0 || rejection !== undefined || last?.hasAnswered === true,
+      hasAnswered: hasVersion || rejection !== undefined || last?.hasAnswered === true,
     };
   }
 
   /**
-   * Returns the number of the version that the limiter certainly has in force. A version that returns has a new number, and was not sent
-   * yet to limiters that received another version in between. They may have that version in force, or a part of it.
+   * Returns the number of the version that the limiter has in force according to its replica. A version that returns has a new number, and
+   * was not sent yet to limiters that received another version in between. They may have that version in force, or a part of it. If this
+   * process never served the version in between, the limiter has at least what it had before.
    */
-  #inForce(report: LimiterReport): number | undefined {
+  #inForce(report: LimiterReport, last: SeenLimiter | undefined): number | undefined {
     const { sentVersion, refusal: rejection } = report;
     const number = this.#numberOf(report, versionInForce(report));
     if (number === undefined) return undefined;
-    const since = [sentVersion, rejection?.version].map(
-      (version) => this.#numberOf(report, version) ?? number,
-    );
-    return Math.min(number, ...since);
-  }
-
-  /** The report of another replica that was not published again after the version returned is older than the return. */
-  #doubt(
-    report: LimiterReport,
-    number: number | undefined,
-    before: SeenLimiter | undefined,
-  ): ReportDoubt | undefined {
-    const sign = this.#signs.get(report);
-    const { reported, doubt } = before ?? {};
-    if (before?.report !== report || sign === undefined || number === undefined || reported === undefined)
-      return undefined;
-    if (number > reported) return { sign, signsLeft: signsUntilCertain };
-    if (doubt === undefined || doubt.sign === sign) return doubt;
-    return doubt.signsLeft === 1 ? undefined : { sign, signsLeft: doubt.signsLeft - 1 };
+    const sent = sentVersion === undefined ? number : (this.#numberOf(report, sentVersion) ?? last?.accepted);
+    return Math.min(number, sent ?? 0, this.#numberOf(report, rejection?.version) ?? number);
   }
 
   #state(seen: SeenLimiter): FleetLimiter {
-    const { report, joinedMs, goneMs, accepted, rejectsSinceMs = 0, unknownSinceMs } = seen;
+    const { report, joinedMs, goneMs, accepted, claimed, rejectsSinceMs = 0, unknownSinceMs } = seen;
     const hasUnknown = unknownSinceMs !== undefined && !hasNothing(report);
     const answersUntilMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : joinedMs + reconnectGraceMs;
     const isJoining = goneMs === undefined && !seen.hasAnswered && this.#isBefore(answersUntilMs);
@@ -304,6 +275,7 @@ class LimiterLook {
       state: goneMs !== undefined ? 'away' : isJoining ? 'joining' : 'connected',
       sinceMs: goneMs ?? joinedMs,
       accepted,
+      claimed,
       hasNothing: hasNothing(report),
       capabilities,
       rejection: rejection && {
@@ -363,7 +335,13 @@ class LimiterLook {
     // If the endpoint became ready after the limiter left, the process may be a new one, with other rules.
     const isSame = before !== undefined && readyMs <= before.goneMs;
     if (isSame || this.#isBefore(readyMs + readyPatienceMs)) return before ? this.#state(before) : 'coming';
-    const unknown = { accepted: 0, hasNothing: false, capabilities: noCapabilities, rejection: undefined };
+    const unknown = {
+      accepted: 0,
+      claimed: 0,
+      hasNothing: false,
+      capabilities: noCapabilities,
+      rejection: undefined,
+    };
     return { name, isWeir: true, state: 'away', sinceMs: readyMs, ...unknown };
   }
 

@@ -77,7 +77,7 @@ interface Evaluated {
   readonly status: ConfigStatus;
   readonly isWritten: boolean;
   readonly isHeld: boolean;
-  /** If only the number of overrides has changed, the status is not written before this time. */
+  /** If only the number of overrides has changed, or reports may confirm the former status, the status is not written before this time. */
   readonly notBeforeMs: number;
   /** The status at the first look, if it is one of this control plane: that of another describes its own limiters. */
   readonly first: ConfigStatus | undefined;
@@ -87,6 +87,9 @@ interface Evaluated {
 
 /** Chosen: many overrides must not cause as many status writes. */
 const countEveryMs = 10_000;
+
+/** Chosen: a replica renews its Lease object more often, and a wrong status stays for less than 2 s. */
+const confirmPatienceMs = 1_700;
 
 /** No snapshot contains rules of the object. */
 const never: FirstSnapshot = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
@@ -194,6 +197,8 @@ class BoardLook {
   readonly #fleets: ReadonlyMap<string, FleetSeen>;
   readonly #open: Set<string>;
   readonly #countedMs: Map<string, number>;
+  /** Times at which statuses are due that are not written yet. */
+  readonly #heldMs: number[] = [];
   readonly #gone = new Set<string>();
   readonly #entries = new Map<string, StatusWrite<ConfigObject> | undefined>();
   readonly #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
@@ -241,7 +246,8 @@ class BoardLook {
     };
     const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
     const pauses = [...this.#contested.values()].map(({ pausedUntilMs }) => pausedUntilMs);
-    const dueMs = Math.min(...[...counts, ...pauses, ...writes.dueMs()].filter((ms) => ms > nowMs));
+    const times = [...counts, ...pauses, ...this.#heldMs, ...writes.dueMs()];
+    const dueMs = Math.min(...times.filter((ms) => ms > nowMs));
     return { parts, writes, changes: { entries: this.#entries, found: this.#news }, dueMs };
   }
 
@@ -282,6 +288,7 @@ class BoardLook {
     if (last !== undefined && isSame(last.grounds, grounds)) {
       this.#keepOpen(uid, !last.isWritten || known !== shown);
       const isHeld = (awaitsLimiters && last.isHeld) || nowMs < last.notBeforeMs;
+      if (isHeld) this.#heldMs.push(last.notBeforeMs);
       if (!last.isWritten && !isHeld) this.#offer(known, last.status);
       return;
     }
@@ -293,7 +300,10 @@ class BoardLook {
     const isAwaited =
       last?.isAwaited !== false && mayBeAsBefore(status, first, standing) && !sameStatus(status, first);
     const isHeld = isAwaited && sameStatus(previous, first);
-    const notBeforeMs = isWritten ? nowMs : this.#countedFrom(status, known);
+    const notBeforeMs = isWritten
+      ? nowMs
+      : Math.max(this.#confirmedFrom(uid, standing), this.#countedFrom(status, known));
+    this.#heldMs.push(notBeforeMs);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs, first, isAwaited });
     this.#keepOpen(uid, !isWritten || known !== shown);
     const isDone = isWritten || (awaitsLimiters && isHeld) || nowMs < notBeforeMs;
@@ -304,6 +314,13 @@ class BoardLook {
   #keepOpen(uid: string, isOpen: boolean): void {
     if (this.#at.inFlight.has(uid) || isOpen) this.#open.add(uid);
     else this.#open.delete(uid);
+  }
+
+  /** Returns when a status may be written, as far as only reports of replicas are missing that have decided the last edit. */
+  #confirmedFrom(uid: string, standing: RolloutProgress | undefined): number {
+    const { ledger, nowMs } = this.#at;
+    const editedMs = standing?.isUnconfirmed ? ledger.since(uid)?.ms : undefined;
+    return editedMs === undefined ? nowMs : editedMs + confirmPatienceMs;
   }
 
   /** Returns when a status may be written, as far as only the count of overrides has changed. */

@@ -51,6 +51,7 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     isShort: false,
     mayBeMore: false,
     hasOlder: false,
+    isUnconfirmed: false,
   };
 }
 

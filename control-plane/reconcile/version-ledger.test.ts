@@ -6,7 +6,8 @@ import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import { unrestrictedOwners } from '../model/domain-owners.ts';
-import { VersionLedger } from './fleet-rollout.ts';
+import { watchKey } from '../model/object-versions.ts';
+import { type LedgerEdits, VersionLedger } from './fleet-rollout.ts';
 
 /** The ledgers of one replica. */
 class Ledgers {
@@ -17,8 +18,8 @@ class Ledgers {
   }
 
   /** Observes a decision; returns the version of the fleet `default`. */
-  observe(decision: ClusterDecision, nowMs: number): string {
-    this.now = this.now.with(decision, nowMs);
+  observe(decision: ClusterDecision, nowMs: number, edits?: LedgerEdits): string {
+    this.now = this.now.with(decision, nowMs, edits);
     return decision.fleets.get('default')?.version ?? '';
   }
 }
@@ -54,6 +55,30 @@ describe('VersionLedger', () => {
     observe(ledgers, { ...a, generation: 2 });
     expect(ledgers.now.numberOf('default', version, capabilities)).toBe(1);
     expect(ledgers.now.since(a.uid)?.number).toBe(1);
+  });
+
+  it('counts the rules of an edited object as new, even if they are the same', () => {
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
+    const ledgers = new Ledgers();
+    const all: LedgerEdits[] = [];
+    const edit = (edited: ConfigObject, nowMs: number): string => {
+      all.push({ uids: new Set([edited.uid]), versions: { [watchKey(undefined)]: `${nowMs}` } });
+      return ledgers.observe(decider.decideAll([edited, b], new Map()), nowMs, all.at(-1));
+    };
+    const versions = [edit(a, 9), edit({ ...a, generation: 3 }, 10)];
+    expect(versions[0]).toBe(versions[1]);
+    const numbers = [a, b].map(({ uid }) => ledgers.now.since(uid));
+    expect(numbers).toEqual([
+      { number: 2, ms: 10, needs: [] },
+      { number: 1, ms: 9, needs: [] },
+    ]);
+    expect(ledgers.now.numberOf('default', versions[0], capabilities)).toBe(2);
+    const decidedAt = (version?: string): number =>
+      ledgers.now.decidedAt(version === undefined ? {} : { [watchKey(undefined)]: version });
+    expect([undefined, '8', '9', '10', '11'].map(decidedAt)).toEqual([0, 0, 1, 2, 2]);
+    // What others decide by other facts than edits has no version.
+    ledgers.observe(decider.decideAll([b], new Map()), 12, { ...all.at(-1)!, uids: new Set() });
+    expect([decidedAt('9'), decidedAt('10')]).toEqual([1, 3]);
   });
 
   it('counts a version that comes back as new', () => {

@@ -26,7 +26,13 @@ export interface LeaseClaim {
 
 /** A Lease object of the API server, reduced to the fields that are used here. */
 export interface LeaseObject {
-  metadata: { name: string; uid: string; resourceVersion: string; labels?: Record<string, string> };
+  metadata: {
+    name: string;
+    uid: string;
+    resourceVersion: string;
+    labels?: Readonly<Record<string, string>>;
+    annotations?: Readonly<Record<string, string>>;
+  };
   spec?: {
     holderIdentity?: string | null;
     leaseDurationSeconds?: number | null;
@@ -71,11 +77,14 @@ export class LeaseApi {
   }
 
   /** Renews a Lease object that no other process writes, and creates it if it is missing. */
-  apply(claim: LeaseClaim, labels: Readonly<Record<string, string>>): Promise<LeaseObject> {
+  apply(
+    claim: LeaseClaim,
+    { labels, annotations }: Pick<LeaseObject['metadata'], 'labels' | 'annotations'>,
+  ): Promise<LeaseObject> {
     return this.#request<LeaseObject>({
       ...serverSideApply,
       path: this.#path(claim.name),
-      body: { ...this.#head(claim.name, {}, labels), spec: this.#spec(claim) },
+      body: { ...this.#head(claim.name, { annotations }, labels), spec: this.#spec(claim) },
     });
   }
 
@@ -85,12 +94,12 @@ export class LeaseApi {
     return deleteObject(client, { path: this.#path(name), timeoutMs, resourceVersion });
   }
 
-  #head(name: string, version: object, labels: object): object {
+  #head(name: string, more: object, labels: object | undefined): object {
     const { namespace } = this.#options;
     return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: { name, namespace, labels, ...version },
+      metadata: { name, namespace, labels, ...more },
     };
   }
 
@@ -152,6 +161,8 @@ export interface ReplicaLeaseOptions {
   api: LeaseApi;
   clock: Clock;
   timers: Timers;
+  /** Returns the annotations of the next renewal. */
+  annotations(): Readonly<Record<string, string>>;
   /** Called after a renewal. The owner changes only if the Lease object was deleted. */
   renewed(owner: Owner, resourceVersion: string): void;
   failed(error: unknown): void;
@@ -225,13 +236,16 @@ export class ReplicaLease {
 
   /** Returns whether the API server answered, and how long to wait before the next renewal. */
   async #apply(): Promise<{ delayMs: number; isAnswered: boolean }> {
-    const { replica, durationMs, api, clock, renewed, failed } = this.#options;
+    const { replica, durationMs, api, clock, annotations, renewed, failed } = this.#options;
     const everyMs = durationMs / renewalsPerDuration;
     const nextMs = clock.monotonicMs() + everyMs;
     const name = replicaLeaseName(replica);
     const claim = { name, holder: replica, durationMs, transitions: 0, acquireTime: this.#acquireTime };
     try {
-      const { metadata } = await api.apply(claim, managedLabels('replica'));
+      const { metadata } = await api.apply(claim, {
+        labels: managedLabels('replica'),
+        annotations: annotations(),
+      });
       const owner = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid };
       renewed(owner, metadata.resourceVersion);
       return { delayMs: Math.max(0, nextMs - clock.monotonicMs()), isAnswered: true };
@@ -251,8 +265,6 @@ export interface LeaseObservation {
 
 interface Life extends LeaseObservation {
   untilMs: number;
-  /** The number of this sign of life, among those of all replicas. */
-  sign: number;
 }
 
 /**
@@ -269,15 +281,15 @@ interface Life extends LeaseObservation {
  */
 export class ReplicaLiveness {
   readonly #lives = new Map<string, Life>();
-  #signs = 0;
   #deafSinceMs: number | undefined;
 
-  /** Returns whether this is a sign of life. */
+  /** Returns whether the replica became alive because of this. */
   see(lease: LeaseObservation, nowMs: number): boolean {
     const { name, resourceVersion, durationMs } = lease;
     if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;
-    this.#lives.set(name, { ...lease, untilMs: nowMs + durationMs, sign: ++this.#signs });
-    return true;
+    const wasAlive = this.isAlive(name, nowMs);
+    this.#lives.set(name, { ...lease, untilMs: nowMs + durationMs });
+    return !wasAlive;
   }
 
   /** Removes a replica without a Lease object. Returns whether it was alive. */
@@ -290,11 +302,6 @@ export class ReplicaLiveness {
   isAlive(name: string, nowMs: number): boolean {
     const life = this.#lives.get(name);
     return life !== undefined && (this.#deafSinceMs ?? nowMs) < life.untilMs;
-  }
-
-  /** Returns a number that grows with each sign of life of the replica. 0 if none was seen. */
-  lastSign(name: string): number {
-    return this.#lives.get(name)?.sign ?? 0;
   }
 
   /**

@@ -2,10 +2,13 @@
  * The reports of replicas about their limiters. Each replica publishes its own report in ConfigMaps, and reads the reports of all living
  * replicas.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { knownCapabilities } from '../../rules/language/capabilities.ts';
+import { group } from '../../rules/language/kinds.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import { type LimiterReport, type ReplicaReport, ruleSupportSchema } from '../model/fleet-snapshot.ts';
+import { noVersions, type ObjectVersions } from '../model/object-versions.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './leases.ts';
@@ -31,7 +34,21 @@ export interface SeenLease {
   name: string;
   isReplica: boolean;
   record: LeaseRecord;
+  /** The text of the replica's `ReportProgress`. */
+  progress: string | undefined;
 }
+
+/**
+ * How far a replica had decided while a report was its newest. Its Lease object shows that, because a report of limiters that do not change
+ * is not published again.
+ */
+interface ReportProgress {
+  /** An id that differs for every report of every process. */
+  id: string;
+  decided: ObjectVersions;
+}
+
+const progressAnnotation = `${group}/report`;
 
 /** The default for a Lease object without a duration. */
 const defaultDurationMs = 5_000;
@@ -46,6 +63,10 @@ export class ReplicaReports {
   readonly #reports: SharedValues<StoredReport>;
   readonly #signs = new ReplicaLiveness();
   #own: ReplicaReport;
+  /** The beginning of ids. A process may have the name of its predecessor. */
+  readonly #run: string;
+  #count = 0;
+  #progress: ReportProgress = { id: '', decided: noVersions };
   #owner: Owner | undefined;
   #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
@@ -58,6 +79,7 @@ export class ReplicaReports {
     this.#options = options;
     const { client, namespace, clock, timers, random, log, metrics, replica } = options;
     this.#own = { replica, limiters: [] };
+    this.#run = random().toString(36).slice(2);
     const reported = {
       unreachable: (reason: string) => lines.reportsUnreachable(log, { reason }),
       reachable: () => lines.reportsReachable(log),
@@ -117,10 +139,19 @@ export class ReplicaReports {
   }
 
   /** Publishes the report of this replica. It applies here at once, regardless of the replica's Lease object. */
-  publish(report: ReplicaReport): void {
-    this.#own = report;
+  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void {
+    const isSame = this.#count > 0 && isDeepStrictEqual(limiters, this.#own.limiters);
+    if (!isSame) this.#count += 1;
+    this.#progress = { id: `${this.#run}.${this.#count}`, decided };
+    if (isSame) return;
+    this.#own = { ...this.#own, limiters };
     this.#sync();
     this.#changed();
+  }
+
+  /** The annotations of this replica's Lease object. */
+  get progress(): Readonly<Record<string, string>> {
+    return { [progressAnnotation]: JSON.stringify(this.#progress) };
   }
 
   /** Sets the owner. Nothing is written before the first owner is known. The ConfigMaps are deleted with their owner. */
@@ -138,10 +169,19 @@ export class ReplicaReports {
   /** Returns the report of this replica first, and then the others by name. */
   living(): ReplicaReport[] {
     const nowMs = this.#nowMs();
+    const leases = new Map(
+      [...this.#leases.items.values()].flatMap(({ isReplica, record, progress }) =>
+        isReplica ? [[record.holder, progress] as const] : [],
+      ),
+    );
     const others = [...this.#reports.stored.values()]
-      .map(({ report }) => report)
-      .filter(({ replica }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs))
-      .map((report) => ({ ...report, sign: this.#signs.lastSign(report.replica) }))
+      .filter(
+        ({ report: { replica } }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs),
+      )
+      .map(({ report, progress }) => {
+        const { replica } = report;
+        return { ...report, decided: newerProgress(progress, leases.get(replica)).decided };
+      })
       .sort((a, b) => (a.replica < b.replica ? -1 : 1));
     return [this.#own, ...others];
   }
@@ -175,7 +215,8 @@ export class ReplicaReports {
 
   #sync(): void {
     if (this.#owner === undefined) return;
-    this.#reports.sync(new Map([[this.#own.replica, { report: this.#own, owner: this.#owner }]]));
+    const stored = { report: this.#own, progress: this.#progress, owner: this.#owner };
+    this.#reports.sync(new Map([[this.#own.replica, stored]]));
   }
 
   #leasesChanged(): void {
@@ -191,13 +232,15 @@ export class ReplicaReports {
     this.#listed();
   }
 
-  /** Returns whether this Lease object is a sign of life of another replica. */
-  #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
+  /** Returns whether this Lease object shows that a replica is alive again, or has decided more. */
+  #leaseSeen({ name, record, isReplica, progress }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
-    if (this.#reportedLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
+    const before = this.#reportedLeases.get(name);
+    if (before?.record.resourceVersion === resourceVersion) return false;
     this.#options.leaseChanged(name, record);
-    const isSign = isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
-    return isSign && holder !== this.#own.replica;
+    if (!isReplica) return false;
+    const isNew = this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
+    return holder !== this.#own.replica && (isNew || progress !== before?.progress);
   }
 
   /** Returns whether a living replica ended because of this. */
@@ -242,30 +285,47 @@ export class ReplicaReports {
 }
 
 function seenLease(object: LeaseObject): SeenLease {
-  const { name, labels = {} } = object.metadata;
-  return { name, isReplica: labels[roleLabel] === 'replica', record: leaseRecord(object) };
+  const { name, labels = {}, annotations = {} } = object.metadata;
+  const isReplica = labels[roleLabel] === 'replica';
+  return { name, isReplica, record: leaseRecord(object), progress: annotations[progressAnnotation] };
+}
+
+/** Returns the progress of a stored report, or the one that the Lease object shows, if it is about the same report. */
+function newerProgress(stored: ReportProgress, shown: string | undefined): ReportProgress {
+  if (shown === undefined) return stored;
+  try {
+    const progress = progressSchema.parse(JSON.parse(shown));
+    return progress.id === stored.id ? progress : stored;
+  } catch {
+    return stored;
+  }
 }
 
 /** Limiters with equal rejections refer to one list. */
-function reportJson({ replica, limiters }: ReplicaReport): string {
+function reportJson({ replica, limiters }: ReplicaReport, progress: ReportProgress): string {
   const refused = [
     ...new Set(limiters.flatMap(({ refusal }) => (refusal?.resources ? [refusal.resources] : []))),
   ];
-  if (refused.length === 0) return JSON.stringify({ replica, limiters });
+  if (refused.length === 0) return JSON.stringify({ replica, ...progress, limiters });
   const numbers = new Map(refused.map((list, number) => [list, number]));
   const written = limiters.map((limiter) => {
     const { resources, ...refusal } = limiter.refusal ?? {};
     return resources ? { ...limiter, refusal: { ...refusal, refused: numbers.get(resources) } } : limiter;
   });
-  return JSON.stringify({ replica, limiters: written, refused });
+  return JSON.stringify({ replica, ...progress, limiters: written, refused });
 }
 
 /** A report, and its ConfigMaps' owner. */
 interface StoredReport {
   report: ReplicaReport;
+  progress: ReportProgress;
   owner?: Owner;
 }
 
+const progressSchema = z.object({
+  id: z.string().default(''),
+  decided: z.record(z.string(), z.string()).default({}),
+});
 const rejectedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
 const limiterSchema = z.object({
   id: z.string(),
@@ -292,7 +352,7 @@ const limiterSchema = z.object({
     .optional(),
 });
 /** The schema of reports. Fields that another version of this program adds are ignored. */
-const reportSchema = z.object({
+const reportSchema = progressSchema.extend({
   limiters: z.array(limiterSchema),
   refused: z.array(rejectedSchema).default([]),
 });
@@ -301,10 +361,10 @@ const reportSchema = z.object({
 export const reportFormat: SharedFormat<StoredReport> = {
   prefix: 'weir-limiters-',
   file: 'report.json',
-  write: ({ report }) => reportJson(report),
+  write: ({ report, progress }) => reportJson(report, progress),
   read: (json, replica) => {
-    const { limiters, refused } = reportSchema.parse(json);
-    return { report: { replica, limiters: limiters.map((one) => limiterOf(one, refused)) } };
+    const { limiters, refused, ...progress } = reportSchema.parse(json);
+    return { report: { replica, limiters: limiters.map((one) => limiterOf(one, refused)) }, progress };
   },
   ownerOf: ({ owner }) => owner,
   keepsLast: true,

@@ -7,6 +7,7 @@ import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { noVersions } from '../model/object-versions.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -46,7 +47,6 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
 }
 
 export class Replicas {
-  readonly #options: ReplicasOptions;
   readonly #reports: ReplicaReports;
   readonly #lease: ReplicaLease;
   readonly #election: LeaseElection;
@@ -54,7 +54,6 @@ export class Replicas {
   readonly #doubt: WatchDoubt;
 
   constructor(options: ReplicasOptions) {
-    this.#options = options;
     const { client, namespace, replica, clock, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
@@ -83,6 +82,7 @@ export class Replicas {
       ...options,
       durationMs: options.replicaLeaseDurationMs,
       api: leases(options.replicaLeaseDurationMs / 2),
+      annotations: () => this.#reports.progress,
       renewed: (owner, resourceVersion) => {
         this.#reports.renewed(true);
         this.#doubt.answered(resourceVersion);
@@ -128,9 +128,9 @@ export class Replicas {
     this.#cleanup.start();
   }
 
-  /** Publishes the report of this replica's limiters. It calls `changed` at once. */
-  publish(limiters: readonly LimiterReport[]): void {
-    this.#reports.publish({ replica: this.#options.replica, limiters });
+  /** Publishes the report of this replica's limiters. If they have changed, it calls `changed` at once. `decided`: see `ReplicaReport`. */
+  publish(limiters: readonly LimiterReport[], decided = noVersions): void {
+    this.#reports.publish(limiters, decided);
   }
 
   /** See `ReplicaLease.confirm`. */

@@ -57,17 +57,20 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
 const many = Array.from({ length: 500 }, (_, index) => ({ ...limiter, id: `plane-a/${index}` }));
 
 const { prefix, file } = reportFormat;
+const progress = { id: 'run.1', decided: { 'ratelimitconfigs *': '7' } };
 
 function encode(report: ReplicaReport, revision = 'r1', maxPartBytes?: number): Promise<ConfigMap[]> {
   const name = `${prefix}${report.replica}`;
   return splitJson({
     ...{ name, file, revision, maxPartBytes, codec: gzipCodec },
-    json: reportFormat.write({ report }),
+    json: reportFormat.write({ report, progress }),
   });
 }
 
 async function decode(maps: readonly ConfigMap[]): Promise<ReplicaReport> {
-  return reportFormat.read(await jsonOfParts(maps, file, gzipCodec), 'plane-a').report;
+  const read = reportFormat.read(await jsonOfParts(maps, file, gzipCodec), 'plane-a');
+  expect(read.progress).toEqual(progress);
+  return read.report;
 }
 
 describe('a report in ConfigMaps', () => {
@@ -93,7 +96,11 @@ describe('a report in ConfigMaps', () => {
     expect(await encode(report)).toEqual([
       {
         name: 'weir-limiters-plane-a',
-        data: { revision: 'r1', part: '1/1', 'report.json': JSON.stringify(report) },
+        data: {
+          revision: 'r1',
+          part: '1/1',
+          'report.json': JSON.stringify({ replica: 'plane-a', ...progress, limiters: [limiter] }),
+        },
         binaryData: {},
       },
     ]);
@@ -126,6 +133,10 @@ describe('a report in ConfigMaps', () => {
     const json = JSON.parse(
       JSON.stringify({ limiters: [{ ...limiter, colour: 'red' }], region: 'north' }),
     ) as unknown;
-    expect(reportFormat.read(json, 'a').report).toEqual({ replica: 'a', limiters: [limiter] });
+    expect(reportFormat.read(json, 'a')).toEqual({
+      report: { replica: 'a', limiters: [limiter] },
+      // Of a version that does not report it.
+      progress: { id: '', decided: {} },
+    });
   });
 });

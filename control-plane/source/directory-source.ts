@@ -5,6 +5,7 @@ import { isSystemError, systemErrorReason } from '../../process/log/error-text.t
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { classNameOf } from '../../rules/reader/manifest-reader.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import { noVersions } from '../model/object-versions.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
@@ -52,6 +53,7 @@ export class DirectorySourceError extends Error {
 
 /** RateLimitConfigs from a folder of manifests, which is read again whenever it changes. Statuses are stored in memory. */
 export class DirectorySource implements ObjectSource {
+  readonly versions = noVersions;
   readonly #options: DirectorySourceOptions;
   readonly #limits: DirectorySourceLimits;
   readonly #schedule: ReloadSchedule;

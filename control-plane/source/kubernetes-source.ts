@@ -6,6 +6,7 @@ import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernet
 import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
+import { noVersions, type ObjectVersions, watchKey } from '../model/object-versions.ts';
 import { VersionedMap } from '../model/versioned-map.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -17,6 +18,8 @@ export interface ObjectSource {
   start(listener: SourceListener): void | Promise<void>;
   /** The last known objects by uid. The map is replaced once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
+  /** The versions that `objects` shows. */
+  readonly versions: ObjectVersions;
   /** The objects that no longer belong to this control plane, by class or labels, while their status still has its name. */
   left(): readonly ConfigObject[];
   /** Returns whether the object no longer exists, not even as an object of another class. */
@@ -74,6 +77,8 @@ export class KubernetesSource implements ObjectSource {
   /** The changes that `objects` does not show yet. */
   #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
+  /** A watch that must list again has no version. */
+  #versions = noVersions;
   /** The number of watches that had their first list. */
   #listed = 0;
   /** The number of watches in an outage, and the reported reason for the outage that they share. */
@@ -109,6 +114,14 @@ export class KubernetesSource implements ObjectSource {
     this.#objects = this.#objects.with(this.#changes);
     this.#changes = new Map();
     return this.#objects;
+  }
+
+  get versions(): ObjectVersions {
+    const known = [...this.#watches].flatMap(([key, { resourceVersion: version }]) =>
+      version === undefined ? [] : [[key, version] as const],
+    );
+    this.#versions = { ...this.#versions, ...Object.fromEntries(known) };
+    return this.#versions;
   }
 
   left(): readonly ConfigObject[] {
@@ -328,8 +341,4 @@ function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): strin
   );
   const newest = writers.sort((a, b) => Date.parse(b.time ?? '') - Date.parse(a.time ?? ''))[0];
   return newest?.manager;
-}
-
-function watchKey(kind: Kind, namespace = '*'): string {
-  return `${kindOf({ kind }).plural} ${namespace}`;
 }

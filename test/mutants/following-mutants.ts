@@ -31,7 +31,7 @@ export const followingMutants: readonly Mutant[] = [
   {
     defect: 'every own status write is decided on again',
     file: 'control-plane/round.ts',
-    within: 'isEdited',
+    within: 'followEdits',
     search: '!writes.isOwn(now!)',
     replace: 'true',
     killedBy: 'control-plane/round.test.ts',

@@ -171,9 +171,11 @@ export async function writeStoredMaps(): Promise<StoredMaps> {
     storedValues.removed,
   );
   const { prefix, file } = reportFormat;
+  const progress = { id: 'run.1', decided: { 'ratelimitconfigs *': '7' } };
+  const storedReport = { report: storedValues.report, progress };
   const report = await splitJson({
     ...{ name: `${prefix}${storedValues.report.replica}`, file, revision: '1', codec: gzipCodec },
-    json: reportFormat.write({ report: storedValues.report }),
+    json: reportFormat.write(storedReport),
   });
   return {
     storedSpecs,

@@ -142,6 +142,7 @@ it('a replica confirms what it knows by a renewal that begins afterward, unless 
     replica: 'a',
     durationMs: 5_000,
     api,
+    annotations: () => ({}),
     renewed: () => results.push('renewed'),
     failed: () => results.push('failed'),
   });
