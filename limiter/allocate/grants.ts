@@ -44,9 +44,9 @@ export type Proposal = GrantedBucket | 'renew';
 /** The most hits from refilling buckets that replaced one another, so that only one of them flows at a time. */
 class Flow {
   readonly #seconds: number;
-  /** Hits from full buckets that another full one replaced. */
-  #before = 0;
+  /** Tokens of full buckets, and what larger ones can have added. */
   #tokens = 0;
+  #last = 0;
   #perFill = 0;
   #fillSeconds = 1;
 
@@ -55,16 +55,13 @@ class Flow {
   }
 
   get max(): number {
-    return this.#before + this.#tokens + Math.floor((this.#seconds * this.#perFill) / this.#fillSeconds);
+    return this.#tokens + Math.floor((this.#seconds * this.#perFill) / this.#fillSeconds);
   }
 
   add({ tokens, perFill, fillSeconds, isFresh }: GrantedBucket): void {
-    if (isFresh) {
-      this.#before += this.#tokens;
-      this.#tokens = 0;
-    }
     // A bucket that changes keeps the fraction of its tokens.
-    this.#tokens = Math.max(this.#tokens, tokens);
+    this.#tokens += isFresh ? tokens : Math.max(0, tokens - this.#last);
+    this.#last = tokens;
     if (perFill * this.#fillSeconds < this.#perFill * fillSeconds) return;
     this.#perFill = perFill;
     this.#fillSeconds = fillSeconds;

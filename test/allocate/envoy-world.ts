@@ -72,7 +72,7 @@ interface Bucket extends GrantedBucket {
   endsMs: number;
 }
 
-class Envoy {
+export class Envoy {
   readonly rate: number;
   readonly phaseMs: number;
   limiter: Limiter | undefined;
