@@ -300,8 +300,11 @@ describeWithServer('the chart', helmProgram, () => {
     });
   });
 
-  it('pulls the image with Secrets by name, those of parent charts first', () => {
-    const values = { global: { imagePullSecrets: ['a', { name: 'b' }] }, imagePullSecrets: ['c'] };
+  it('pulls the image with Secrets by name, those of parent charts first, and each once', () => {
+    const values = {
+      global: { imagePullSecrets: ['a', { name: 'b' }] },
+      imagePullSecrets: [{ name: 'a' }, 'c'],
+    };
     const { imagePullSecrets } = podOf(renderChart({ redis, ...values }), 'limiter').spec;
     expect(imagePullSecrets).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c' }]);
   });

@@ -85,13 +85,13 @@ spec:
   {{- end }}
 {{- end -}}
 
-{{/* The pull secrets of parent charts and of this chart, each a name or an object with a name; as YAML, empty without any. */}}
+{{/* The pull secrets of parent charts and of this chart, each a name or an object with a name, and each once; as YAML, empty without any. */}}
 {{- define "weir.pullSecrets" -}}
 {{- $secrets := list -}}
 {{- range concat (default list (dig "imagePullSecrets" list (default dict .Values.global))) (default list .Values.imagePullSecrets) -}}
 {{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) -}}
 {{- end -}}
-{{- with $secrets }}{{ toYaml . }}{{ end -}}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
 {{/* Spreads pods over zones and nodes, each version of the pods separately. It never prevents a pod from running. */}}
