@@ -332,6 +332,20 @@ it('a leader says what it wrote, and nothing of what it could not write', async 
   expect(cluster.events).toEqual(['Valid', 'AllLimiters']);
 });
 
+it('a new leader repeats webhooks once its objects are up to date', async () => {
+  const cluster = await afterALeader();
+  const next = new Replica(cluster);
+  next.learn({ isWatchCut: true });
+  next.leads = true;
+  await next.pass(5_000);
+  expect(cluster.notified).toEqual([]);
+  next.learn({ isWatchCut: false });
+  await next.pass(2_000);
+  expect(cluster.notified).toEqual(['ratelimitconfig.accepted', 'ratelimitconfig.programmed']);
+  await next.pass(5_000);
+  expect(cluster.notified).toHaveLength(2);
+});
+
 it('a status whose write is answered after the lead is reported by the next leader', async () => {
   const cluster = new Cluster();
   cluster.put(shop);

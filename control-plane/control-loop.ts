@@ -79,6 +79,8 @@ export class ControlLoop {
   #unsentChangeMs: number | undefined;
   /** Fields that the log has named. */
   readonly #reportedFields = new Set<string>();
+  /** Whether this process leads, and has not repeated webhooks of its predecessor yet. */
+  #isNewLeader = false;
   /** Whether statuses are left to the next leader. */
   #isEnding = false;
   #isClosed = false;
@@ -219,15 +221,18 @@ export class ControlLoop {
   #apply(outcome: RoundResult, last: Round, durationMs: number): void {
     const { backing, streams } = this;
     const { decided, lead, doubts, shared } = outcome;
-    const isFirst = decided !== undefined && decided.last === undefined;
     streams.cutOff(this.#round.isCutOff);
     if (decided !== undefined) this.#serve(decided, durationMs);
     if (this.#round.decidedVersions !== last.decidedVersions) this.#reportPace.ask();
     if (doubts !== undefined) backing.schemas?.confirm(doubts);
     if (Object.keys(shared).length > 0) backing.share(shared);
     if (lead === 'ends') this.#stopLeading();
-    const isNewLeader = this.isServing && backing.leads && (isFirst || lead === 'begins');
-    if (isNewLeader) this.#announcer.startedLeading(backing.source.objects.values());
+    if (lead !== undefined) this.#isNewLeader = lead === 'begins';
+    // What is older than the objects of the API server is no news.
+    if (this.#isNewLeader && this.isServing && backing.leads && !this.#round.isCutOff) {
+      this.#isNewLeader = false;
+      this.#announcer.startedLeading(backing.source.objects.values());
+    }
     this.#logWaits(outcome, last);
     this.#reportDrops(last);
     if (!this.#isEnding) this.#write(outcome);
