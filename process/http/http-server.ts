@@ -70,7 +70,7 @@ const statusOfUnread: Record<string, number> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
-/** Chosen: the time for which the rest of a header that is too long is received. */
+/** Chosen: the time for which the rest of a damaged header is received. */
 const lingerMs = 2_000;
 
 export class HttpServer implements HttpListener {
@@ -149,8 +149,8 @@ export class HttpServer implements HttpListener {
   }
 
   /**
-   * Answers a request that Node cannot read as Node does. A header that is too long is received for a while: otherwise a proxy that is
-   * still sending it would see a reset instead of the answer.
+   * Answers a request that Node cannot read as Node does. The rest of a damaged header is received for a while. Otherwise, a proxy that is still
+   * sending it would see a reset instead of the answer, and may let its client pass, as if there were no limiter.
    */
   #rejectUnread(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#rejected.has(socket)) return;
@@ -163,14 +163,16 @@ export class HttpServer implements HttpListener {
       return;
     }
     const text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
-    if (status === 431) {
+    if (status === 431)
       this.#options.connections?.rejected('too_many_header_bytes', peerName(socket) ?? 'unknown');
-      socket.end(text);
-      setTimeout(() => socket.destroy(), lingerMs).unref();
+    if (response?.writableFinished === false) {
+      // Its body is damaged. What waits for the body ends with the connection.
+      socket.write(text);
+      socket.destroy(error);
       return;
     }
-    socket.write(text);
-    socket.destroy(error);
+    socket.end(text);
+    setTimeout(() => socket.destroy(), lingerMs).unref();
   }
 
   #stop(): Promise<void> {
