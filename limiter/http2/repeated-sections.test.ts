@@ -36,7 +36,7 @@ describe('a header section that repeats the one before', () => {
     expect(sections[1]).toBe(sections[0]);
   });
 
-  it('is read anew if the table has changed, and if the section itself changes the table', () => {
+  it('is read again if the table has changed, and if the section itself changes the table', () => {
     const [first, second] = [`${common} 400161 0162`, `${common} 400161 0163`];
     const entries = ['be', 'bf', 'c0'].map((index) => common + index);
     const { sections, violations } = received(

@@ -69,7 +69,7 @@ describe('PlansInForce', () => {
     );
   });
 
-  it('plans known entries once by the rules in force, in each domain, and anew for a limit of the request', () => {
+  it('plans known entries once by the rules in force, in each domain, and again for a limit of the request', () => {
     const plans = plansInForce();
     plans.useRules(matcher);
     const known = new KnownEntries(3, 'a', plain.entries);

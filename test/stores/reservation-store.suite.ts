@@ -613,6 +613,14 @@ export function reservationStoreSuite(
     expect(await store.notes!.recall(id)).toBe(note);
   });
 
+  it('repeats a reservation with a note for a call without one', async () => {
+    const id = freshId();
+    const counters = countersOf([fresh()], { amount: 1 });
+    await reserve(id, counters, { note: 'of it' });
+    expect((await reserve(id, counters)).outcome).toBe('repeated');
+    expect(await store.notes!.recall(id)).toBe('of it');
+  });
+
   it('keeps a note of what holds nothing, the first of its id', async () => {
     const { notes } = store;
     const id = freshId();

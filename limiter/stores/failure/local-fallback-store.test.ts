@@ -350,7 +350,7 @@ describe('LocalFallbackStore', () => {
     inner.mode = 'up';
     timers.advance(deliveryIntervalMs);
     await closed;
-    expect([inner.total('a'), reported]).toEqual([3, []]);
+    expect([inner.total('a'), reported, timers.size]).toEqual([3, [], 0]);
   });
 
   it('adds what is on its way to answers that the store gave before it', async () => {

@@ -63,6 +63,17 @@ describe('MemoryReservations', () => {
     expect((await submitCall(store, commit)).outcome).toBe(outcome);
   });
 
+  it('remembers a new note of an ID whose old note has ended but is still stored', async () => {
+    const { clock, store } = open();
+    const ids = Array.from({ length: 20 }, (_, i) => `n${i}`);
+    const note = (id: string, text: string) => store.notes!.note(noteOf(id, text, minuteMs));
+    for (const id of ids) await note(id, 'old');
+    clock.ms += 11 * minuteMs;
+    // Each call removes some of the old notes.
+    for (const id of ids.toReversed()) await note(id, 'new');
+    expect(await Promise.all(ids.map((id) => store.notes!.recall(id)))).toEqual(ids.map(() => 'new'));
+  });
+
   it('remembers what was committed late equally long', async () => {
     const { clock, reserve, settle } = open();
     await reserve('a');
