@@ -13,17 +13,29 @@ import { Code } from '../decide/messages.ts';
 import type { DescriptorStatus } from '../decide/response-message.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import type { Store } from '../stores/store.ts';
 import { RateLimitService } from './rate-limit-service.ts';
 
 /** Half a minute before a minute ends. */
 const start = Date.UTC(2026, 2, 31, 23, 59, 30);
 
-function limiter(limits: readonly Limit[]) {
+/** `leased`: how many hits of each counter are leased. */
+function limiter(limits: readonly Limit[], leased = 0) {
   const clock = new ManualClock(start);
   const storeClock = new ManualClock(start);
   const localCache = new BoundedLocalCache({ maxBytes: 100_000 });
+  const memory = openMemoryStore({ clock: storeClock });
+  const store: Store = {
+    submit: (ops, options, done) =>
+      memory.submit(ops, options, () => {
+        for (const op of ops) op.leased = leased;
+        done();
+      }),
+    ping: () => memory.ping(),
+    close: () => memory.close(),
+  };
   const service = new RateLimitService({
-    store: openMemoryStore({ clock: storeClock }),
+    store,
     // Of several limits, the cache may know only one to be full, which then has the wait of the answer.
     localCache: limits.length === 1 ? localCache : undefined,
     stats: new StatsRegistry(),
@@ -95,6 +107,12 @@ describe('a request that only asks about hits', () => {
       }),
       { numRuns: caseCount(200) },
     );
+  });
+
+  it('finds no room in leased hits', () => {
+    const { count, foresee } = limiter([limit({ requestsPerUnit: 10 })], 4);
+    count(3);
+    expect([foresee(3).code, foresee(4).code]).toEqual([Code.OK, Code.OVER_LIMIT]);
   });
 
   it.each([Algorithm.SLIDING_WINDOW, Algorithm.TOKEN_BUCKET])(
