@@ -20,13 +20,13 @@ import {
 import { readDescriptor } from '../shared/request.ts';
 import { type Json, namesLimiters } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
-import { objectsTarget } from './override-objects.ts';
 import {
   limitersTarget,
   type OverrideOutcome,
   type OverrideTarget,
   withFlagNames,
-} from './override-target.ts';
+} from './override-limiters.ts';
+import { objectsTarget } from './override-objects.ts';
 
 const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)

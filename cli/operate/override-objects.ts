@@ -24,7 +24,7 @@ import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shar
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
-import type { OverrideOutcome, OverrideSelector, OverrideTarget } from './override-target.ts';
+import type { OverrideOutcome, OverrideSelector, OverrideTarget } from './override-limiters.ts';
 
 /** The namespace, class and fleet for the objects of a domain. */
 interface Owner {

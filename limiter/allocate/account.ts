@@ -5,7 +5,7 @@
  */
 import { newLeaseTerms, newOperation, type Operation, plainCounter } from '../stores/operation.ts';
 import type { ClaimSums } from './fair-level.ts';
-import { ledgerKeyOf } from './ledger.ts';
+import { ledgerKeyOf } from './lease-ledger.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import type { SharedLimit, SharedWindow } from './terms.ts';
 

@@ -16,7 +16,7 @@
  * of which nothing was spent. The next message gives all of it back, because each message reports the total that was spent. The
  * ledger recognizes an old message that arrives late by its number. Pure: time is passed in.
  */
-import { ledgerKeyOf } from '../allocate/ledger.ts';
+import { ledgerKeyOf } from '../allocate/lease-ledger.ts';
 import {
   type LeaseTerms,
   newLeaseTerms,

@@ -5,7 +5,7 @@ import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rule
 import type { MatchedRule, RuleMatcher, RuleWalk } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
-import { ledgerKeyOf } from '../allocate/ledger.ts';
+import { ledgerKeyOf } from '../allocate/lease-ledger.ts';
 import { type AssignmentForm, defaultForm, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
 import { counterKey } from '../decide/counter-key.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';

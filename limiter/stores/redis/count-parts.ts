@@ -1,4 +1,4 @@
-import { leaseArgument } from '../../allocate/ledger.ts';
+import { leaseArgument } from '../../allocate/lease-ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../operation.ts';

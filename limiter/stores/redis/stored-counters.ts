@@ -1,6 +1,6 @@
 /** Reads and removes single counters, and their data in Redis: for operators, apart from the requests that count. */
 import { type CounterState, largestExactNumber } from '../../algorithms/algorithm-bound.ts';
-import { ledgerKeyOf } from '../../allocate/ledger.ts';
+import { ledgerKeyOf } from '../../allocate/lease-ledger.ts';
 import type { StoredCounter } from '../store.ts';
 import { program } from './lua/program.ts';
 import { ReservationPlace } from './reservation-keys.ts';
