@@ -302,6 +302,15 @@ describe('CheckRateLimit', () => {
     expect(rls('CheckRateLimit', { domain, descriptors: [...descriptors, ...descriptors] })).toBe(code);
   });
 
+  it('answers OK where a descriptor without a limit is a quota', () => {
+    budgets.standing = [{ ...quota, left: 0 }];
+    expect(rls('CheckRateLimit', { domain, descriptors })).toBe(over);
+    budgets.otherQuotaPasses = true;
+    expect(rls('CheckRateLimit', { domain, descriptors })).toBe(1);
+    budgets.standing = [{ ...scope, left: 0 }];
+    expect(rls('CheckRateLimit', { domain, descriptors })).toBe(over);
+  });
+
   it('passes with SHADOW_MODE, which counts what would be over limit', () => {
     const check = () => rls('CheckRateLimit', { domain, descriptors }, true);
     expect([check(), shadowed]).toEqual([1, 0]);

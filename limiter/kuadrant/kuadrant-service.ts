@@ -18,7 +18,7 @@ import type { UnaryMethod } from '../grpc/unary-call.ts';
 import {
   type BudgetFailure,
   type BudgetRequest,
-  type BudgetScope,
+  type BudgetStatus,
   type Budgets,
   defaultTtlMs,
   minTtlMs,
@@ -126,8 +126,8 @@ function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): 
 }
 
 /** Returns whether the request is over limit, as in decisions: one descriptor over its limit is enough, but all quotas must be over. */
-function isOver({ descriptors }: RateLimitRequest, scopes: readonly BudgetScope[]): boolean {
-  const quotas: boolean[] = [];
+function isOver({ descriptors }: RateLimitRequest, { scopes, otherQuotaPasses }: BudgetStatus): boolean {
+  const quotas: boolean[] = otherQuotaPasses ? [false] : [];
   for (const index of descriptors.keys()) {
     const own = scopes.filter(({ descriptor }) => descriptor === index);
     const over = own.some(({ left, isShadow }) => left < 1 && !isShadow);

@@ -25,6 +25,7 @@ import type {
   BudgetFailure,
   BudgetRequest,
   BudgetScope,
+  BudgetStatus,
   Budgets,
   EndReservationAnswer,
   RecalledReservation,
@@ -231,12 +232,12 @@ async function budgetsAnswer(
   question: BudgetRequest,
   caller: Asking,
 ): Promise<BudgetsAnswer> {
-  const scopes = await new Promise<readonly BudgetScope[] | BudgetFailure>((done) =>
+  const answer = await new Promise<BudgetStatus | BudgetFailure>((done) =>
     budgets.status(question, caller, done),
   );
-  if ('failure' in scopes) return scopes;
+  if ('failure' in answer) return answer;
   return {
-    budgets: scopes.map((scope) => ({
+    budgets: answer.scopes.map((scope) => ({
       ...scopeJson(scope),
       open: scope.open,
       oldestSeconds: scope.oldestSeconds ?? null,

@@ -15,6 +15,7 @@ import { StoreError } from '../stores/store-error.ts';
 import type {
   BudgetFailure,
   BudgetScope,
+  BudgetStatus,
   EndReservationAnswer,
   RecalledReservation,
   ReserveAnswer,
@@ -81,11 +82,11 @@ function settle(
 }
 
 function status({ budgets }: BudgetLimiter, ...descriptors: Descriptor[]): readonly BudgetScope[] {
-  const answer = now<readonly BudgetScope[] | BudgetFailure>((done) =>
+  const answer = now<BudgetStatus | BudgetFailure>((done) =>
     budgets.status({ domain: 'd', descriptors }, asker, done),
   );
   if ('failure' in answer) throw new Error(answer.message);
-  return answer;
+  return answer.scopes;
 }
 
 /** Returns `used/reserved/left` of each scope. */

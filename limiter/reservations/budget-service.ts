@@ -24,6 +24,7 @@ import {
   type BudgetFailure,
   type BudgetRequest,
   type BudgetScope,
+  type BudgetStatus,
   type Budgets,
   defaultTtlMs,
   type EndReservationAnswer,
@@ -98,7 +99,7 @@ export class BudgetService implements Budgets {
       return;
     }
     const { plans, holds } = planned;
-    const otherQuotaPasses = plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
+    const otherQuotaPasses = this.#hasUnlimitedQuota(plans);
     const given = question.id ?? this.#ids.make(domain);
     const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
     const isUnlimitedNoted =
@@ -174,20 +175,22 @@ export class BudgetService implements Budgets {
     return partialFailure(id, { reserved, named: descriptors.length });
   }
 
-  status(
-    question: BudgetRequest,
-    asker: Caller,
-    done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
-  ): void {
+  status(question: BudgetRequest, asker: Caller, done: (answer: BudgetStatus | BudgetFailure) => void): void {
     const planned = this.#plan(question, { amount: undefined });
     if ('failure' in planned) {
       done(planned);
       return;
     }
     const nowMs = this.#parts.clock.nowMs();
+    const otherQuotaPasses = this.#hasUnlimitedQuota(planned.plans);
     this.#parts.reserving.look(planned.holds, asker, (held, error) =>
-      done(error === undefined ? scopesOf(held, nowMs) : failureOf(error)),
+      done(error === undefined ? { scopes: scopesOf(held, nowMs), otherQuotaPasses } : failureOf(error)),
     );
+  }
+
+  /** Whether a descriptor without a limit counts as a quota that passes. */
+  #hasUnlimitedQuota(plans: readonly Plan[]): boolean {
+    return plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
   }
 
   async recall(

@@ -82,6 +82,13 @@ export interface BudgetScope {
   readonly mark: number | undefined;
 }
 
+/** The state of the counters of a request. */
+export interface BudgetStatus {
+  readonly scopes: readonly BudgetScope[];
+  /** Whether a descriptor without a limit counts as a quota that passes (QUOTA_MODE). */
+  readonly otherQuotaPasses: boolean;
+}
+
 /** A descriptor to which no limit applies, so that nothing is reserved for it. */
 export interface UnlimitedDescriptor {
   /** The index of the descriptor. */
@@ -149,11 +156,7 @@ export interface Budgets {
     asker: Caller,
     done: (answer: EndReservationAnswer | BudgetFailure) => void,
   ): void;
-  status(
-    question: BudgetRequest,
-    asker: Caller,
-    done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
-  ): void;
+  status(question: BudgetRequest, asker: Caller, done: (answer: BudgetStatus | BudgetFailure) => void): void;
   /**
    * Returns domain and descriptors of a reservation that was made with `recalled`, for a caller that settles it without them. The
    * caller's rights on that domain must be checked afterward. `domain` may be undefined for an id that Weir made. Returns undefined if

@@ -1,6 +1,7 @@
 import type {
   BudgetFailure,
   BudgetScope,
+  BudgetStatus,
   Budgets,
   EndReservationAnswer,
   EndReservationRequest,
@@ -33,6 +34,7 @@ export class ScriptedBudgets implements Budgets {
   reserving: Partial<ReserveAnswer> | BudgetFailure = {};
   settling: Partial<EndReservationAnswer> | BudgetFailure = {};
   standing: readonly BudgetScope[] | BudgetFailure = [budgetScope];
+  otherQuotaPasses = false;
   remembered: Awaited<ReturnType<Budgets['recall']>>;
 
   reserve(question: ReserveRequest, _: unknown, done: (answer: ReserveAnswer | BudgetFailure) => void): void {
@@ -67,8 +69,9 @@ export class ScriptedBudgets implements Budgets {
     done('failure' in this.settling ? this.settling : { ...common, ...this.settling });
   }
 
-  status(_: unknown, __: unknown, done: (answer: readonly BudgetScope[] | BudgetFailure) => void): void {
-    done(this.standing);
+  status(_: unknown, __: unknown, done: (answer: BudgetStatus | BudgetFailure) => void): void {
+    const { standing: scopes, otherQuotaPasses } = this;
+    done('failure' in scopes ? scopes : { scopes, otherQuotaPasses });
   }
 
   recall(id: string, domain: string | undefined): ReturnType<Budgets['recall']> {

@@ -284,14 +284,25 @@ describe('MemoryReservations', () => {
     expect(await totalOf(memory, { key, hits: 0 })).toBe(4);
   });
 
-  it('charges what was used of a reservation whose counter was reset', async () => {
-    const { memory, reserve, settle } = open();
-    const { key } = reservedCounter({ stem });
+  it.each<[string, AlgorithmBound | undefined]>([
+    ['a fixed window', undefined],
+    ['a bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
+    ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
+  ])('charges what was used of a reservation whose counter, %s, was reset', async (_, bound) => {
+    const { memory, store, reserve } = open();
+    const terms = bound === undefined ? {} : { bound };
+    const { key } = reservedCounter({ stem, ...terms });
+    const used = async () => (await submitCall(store, lookCall(countersOf([stem], terms)))).counters[0]!.used;
     for (const actual of [0, 3, 5, 7]) {
-      await reserve(`of ${actual}`, { amount: 5 });
+      await reserve(`of ${actual}`, { ...terms, amount: 5 });
       memory.remove([key]);
-      expect((await settle(`of ${actual}`, actual)).counters[0]).toMatchObject({ lost: 5, changed: actual });
-      expect(await totalOf(memory, { key, hits: 0 })).toBe(actual);
+      const commit = settleCall({
+        id: `of ${actual}`,
+        counters: countersOf([stem], { ...terms, amount: actual }),
+      });
+      const [counter] = (await submitCall(store, commit)).counters;
+      expect(counter).toMatchObject({ lost: 5, changed: actual });
+      expect(await used()).toBe(actual);
       memory.remove([key]);
     }
   });

@@ -444,16 +444,18 @@ function closeTallies(reservation: MemoryReservation): void {
 }
 
 /**
- * The part of an open or kept charge that the counter no longer holds. A fixed window holds at least this charge and the open amounts,
- * unless it was evicted, reset or refunded meanwhile.
+ * The part of an open or kept charge that the counter no longer holds: all of it, if the counter was evicted or reset before its end. A
+ * fixed window holds at least this charge and the open amounts, unless it was refunded meanwhile.
  */
 function lostOf(
   { bound, counter, taken, tally }: CounterCharge,
   state: MemoryReservation['state'],
   nowMs: number,
 ): number {
+  const isEnded = counter === undefined || counter.expiresAtMs <= nowMs;
+  if (!isEnded && counter.table === undefined) return taken;
   if (!bound.holdsTotal) return 0;
-  if (counter?.table === undefined || counter.expiresAtMs <= nowMs) return taken;
+  if (isEnded) return taken;
   const held = bound.stateAt(stateOf(counter, bound), nowMs * 1000);
   const own = state === 'open' ? 0 : taken;
   const missing = tally.counter === counter ? tally.reserved + own - used(bound, held, nowMs * 1000) : 0;

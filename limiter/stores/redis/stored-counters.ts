@@ -5,7 +5,7 @@ import type { StoredCounter } from '../store.ts';
 import { program } from './lua/program.ts';
 import { ReservationPlace } from './reservation-keys.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
-import { integerReply, keyError, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
+import { integerReply, ReplyError, textReply, UnexpectedReply } from './wire/resp.ts';
 
 export interface StoredCounterOptions {
   /** Whether counters may have ledgers of leases. */
@@ -79,7 +79,8 @@ async function releaseReservations(commands: KeyedCommands, key: string, recordM
     for (let isMore = true; isMore; ) {
       const reply = await commands.send(hash, 'eval', args);
       const [, outcome] = Array.isArray(reply) ? (reply as unknown[]) : [];
-      if (!(outcome instanceof Buffer)) throw keyError(outcome);
+      if (outcome instanceof ReplyError) throw outcome;
+      if (!(outcome instanceof Buffer)) throw new UnexpectedReply('EVAL', reply);
       isMore = outcome.toString('latin1').startsWith('more');
     }
   } catch (error) {
