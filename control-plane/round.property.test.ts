@@ -194,6 +194,24 @@ function played(play: Play, one: Step): Play {
   return { ...next, round, world: round.world, waiting, results: [...next.results, resultOf(outcome)] };
 }
 
+/** The other history makes the process decide an object again of which it had remembered the decision. */
+const decidedAgain: [Step[], Step[], Step[], boolean] = [
+  [
+    { is: 'edit', name: 'a', choice: 0 },
+    { is: 'edit', name: 'a', choice: 4 },
+    { is: 'edit', name: 'b', choice: 0 },
+  ],
+  [
+    { is: 'edit', name: 'b', choice: 0 },
+    { is: 'wait', name: 'a', choice: 1 },
+  ],
+  [
+    { is: 'edit', name: 'a', choice: 0 },
+    { is: 'wait', name: 'a', choice: 0 },
+  ],
+  false,
+];
+
 it('has the same successors for the same worlds, whichever others it has', () => {
   fc.assert(
     fc.property(steps(30), steps(6), steps(6), fc.boolean(), (past, first, second, isByTurns) => {
@@ -208,7 +226,7 @@ it('has the same successors for the same worlds, whichever others it has', () =>
       else [other, one] = [second.reduce(played, fork), first.reduce(played, fork)];
       expect([one.results, other.results]).toEqual(alone);
     }),
-    { numRuns: caseCount(200) },
+    { numRuns: caseCount(200), examples: [decidedAgain] },
   );
   for (const [what, times] of Object.entries(seen)) expect.soft(times, what).toBeGreaterThan(0);
 });

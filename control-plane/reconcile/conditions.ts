@@ -317,3 +317,25 @@ export function timeText(nowMs: number): string {
 export function endTimeText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }
+
+/** A condition that is news to anyone who follows the object. */
+export type Transition = Pick<
+  Condition,
+  'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime' | 'observedGeneration'
+>;
+
+/**
+ * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` is never among them, because
+ * it repeats the others.
+ */
+export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
+  return next.conditions.filter((condition) => {
+    if (condition.type === 'Ready') return false;
+    const before = findCondition(previous, condition.type);
+    return (
+      before?.status !== condition.status ||
+      before.reason !== condition.reason ||
+      before.observedGeneration !== condition.observedGeneration
+    );
+  });
+}

@@ -2,9 +2,9 @@
  * Finds the statuses to write: compares the statuses that follow from decision and limiters with those that were written. Each status is
  * based on a version of its object, and only replaces the status of that version. Only the leader writes.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import {
-  type Condition,
   type ConfigObject,
   type ConfigStatus,
   findCondition,
@@ -469,7 +469,7 @@ export function limiterCounts({ inForce, rejected, total }: RolloutProgress): Li
 
 function isSame(a: Grounds, b: Grounds): boolean {
   return (
-    a.outcome === b.outcome &&
+    isSameOutcome(a.outcome, b.outcome) &&
     a.standing === b.standing &&
     a.awaitsMore === b.awaitsMore &&
     a.hasOthers === b.hasOthers &&
@@ -479,24 +479,7 @@ function isSame(a: Grounds, b: Grounds): boolean {
   );
 }
 
-/** A condition that is news to anyone who follows the object. */
-export type Transition = Pick<
-  Condition,
-  'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime' | 'observedGeneration'
->;
-
-/**
- * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` is never among them, because
- * it repeats the others.
- */
-export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
-  return next.conditions.filter((condition) => {
-    if (condition.type === 'Ready') return false;
-    const before = findCondition(previous, condition.type);
-    return (
-      before?.status !== condition.status ||
-      before.reason !== condition.reason ||
-      before.observedGeneration !== condition.observedGeneration
-    );
-  });
+/** An object that is decided again, without what was remembered of it, may have an equal outcome. */
+function isSameOutcome(a: ObjectOutcome, b: ObjectOutcome): boolean {
+  return a === b || isDeepStrictEqual(a, b);
 }

@@ -2,9 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ObjectOutcome, ServedConfig } from '../model/decision.ts';
-import { type ConfigStatusFacts, sameStatus, statusOf } from './conditions.ts';
+import { type ConfigStatusFacts, sameStatus, statusOf, transitions } from './conditions.ts';
 import type { RolloutProgress } from './fleet-rollout.ts';
-import { transitions } from './status-board.ts';
 
 const served: ServedConfig = {
   fleet: 'edge',
