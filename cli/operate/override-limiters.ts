@@ -1,4 +1,4 @@
-/** Where overrides are: with limiters, through their API, or in a cluster, as objects. Both answer in one form. */
+/** Overrides of limiters, through their API, and the form in which the objects of a cluster answer, too. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
 import {

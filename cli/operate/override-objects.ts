@@ -132,20 +132,10 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
   };
 }
 
-function domainOwner(object: unknown): Owner & { domain: string; isAccepted: boolean } {
-  const {
-    metadata,
-    spec = {},
-    status,
-  } = object as {
-    metadata: { namespace: string };
-    spec?: Partial<Owner & { domain: string }>;
-    status?: { conditions?: readonly { type: string; status: string }[] };
-  };
-  const { className = defaultClass, fleet = defaultFleet, domain = '' } = spec;
-  const isAccepted =
-    status?.conditions?.some((one) => one.type === 'Accepted' && one.status === 'True') ?? false;
-  return { namespace: metadata.namespace, className, fleet, domain, isAccepted };
+function domainOwner(object: Json): Owner & { domain: string; isAccepted: boolean } {
+  const { className = defaultClass, fleet = defaultFleet, domain = '' } = object.spec ?? {};
+  const isAccepted = conditionOf(object, 'Accepted')?.status === 'True';
+  return { namespace: object.metadata.namespace, className, fleet, domain, isAccepted };
 }
 
 /** Reads the given namespace, or all namespaces, or, without that right, the namespace of the context. */
@@ -274,10 +264,10 @@ async function settled(
   const endMs = performance.now() + waitMs;
   for (;;) {
     const object = (await cluster.get(overridePlural, name, namespace)) as Json;
-    const conditions: Json[] = object.status?.conditions ?? [];
     const isSeen = object.status?.observedGeneration === object.metadata.generation;
-    const ready = conditions.find(({ type }) => type === 'Ready');
-    const refused = conditions.find(({ type, status }) => type === 'Accepted' && status === 'False');
+    const ready = conditionOf(object, 'Ready');
+    const accepted = conditionOf(object, 'Accepted');
+    const refused = accepted?.status === 'False' ? accepted : undefined;
     if (isSeen && ready?.status === 'True') return { object, isReady: true, why: '' };
     const decisive = refused ?? ready;
     const why =
@@ -306,9 +296,13 @@ async function wordsOf(cluster: Cluster, { spec }: Json): Promise<string | undef
   return overrideWords(override, outcome.kind === 'found' ? outcome.placed.rule.limits : []);
 }
 
-function isAccepted({ metadata, status = {} }: Json): boolean {
-  const accepted = status.conditions?.find(({ type }: Json) => type === 'Accepted');
-  return accepted?.status === 'True' && status.observedGeneration >= metadata.generation;
+function isAccepted(object: Json): boolean {
+  const isSeen = object.status?.observedGeneration >= object.metadata.generation;
+  return isSeen && conditionOf(object, 'Accepted')?.status === 'True';
+}
+
+function conditionOf({ status }: Json, type: string): Json | undefined {
+  return status?.conditions?.find((one: Json) => one.type === type);
 }
 
 /** Converts an object to the form of `/v1/overrides`. No limiter has reported it. */

@@ -1,7 +1,7 @@
 /**
  * The allocator of shares for quota clients. A pool is the limits of one rule for one bucket id. Each of its clients has a share: what it
  * may use without asking. Leases do not pass through the allocator: lease-book.ts asks a counter's ledger for as many hits as the limiter
- * used in the last second, and `luaLeases` in ledger.ts decides how many it gets.
+ * used in the last second, and `luaLeases` in lease-ledger.ts decides how many it gets.
  *
  *   const allocator = new Allocator({ store, limiter, random, … });    one for each thread; `limiter` names it in ledgers
  *   const share = allocator.open(key, terms, holder);                  a stream reports a bucket for the first time

@@ -75,14 +75,15 @@ export interface ClientReport {
 /** One client's share of a pool. */
 export interface Share {
   /**
-   * Takes in a report, which may have waited here since `cameMs`, by the monotonic clock; its interval is measured by that time. Returns how many hits were
-   * allowed beyond what the client could have used, normally 0. These are charged to no other client and count in no demand.
+   * Takes in a report, which may have waited here since `cameMs`, by the monotonic clock. Its interval is measured by that time. Returns
+   * how many hits were allowed beyond what the client could have used, normally 0. These are charged to no other client and count in no
+   * demand.
    */
   report(used: ClientReport, cameMs?: number): number;
   /**
    * Records that the client has everything that was pushed up to this moment, and had it before its next report: it answered an
-   * HTTP/2 PING that was sent afterward. `sentMs`: by the monotonic clock. Without this call, the share waits for `settleMs`, and more of the limit stays unused
-   * meanwhile.
+   * HTTP/2 PING that was sent afterward. `sentMs`: by the monotonic clock. Without this call, the share waits for `settleMs`, and more
+   * of the limit stays unused meanwhile.
    */
   arrived(sentMs: number): void;
   /** Counts everything that the client may still use as used. Earlier assignments stay valid: send an end if the protocol allows it. */

@@ -79,7 +79,7 @@ const status = {
   otherDomain: { code: GrpcCode.INVALID_ARGUMENT, message: 'a stream has only one domain: open another one' },
 } satisfies Record<string, GrpcStatus>;
 
-/** Chosen: a message that begins may have this many reports, so that few messages are spread over two turns, */
+/** Chosen: a turn may have this many steps, so that few messages are spread over two turns, */
 const stepsOfTurn = 128;
 /** but takes no longer than this: an answer on a new connection waits for several turns. */
 const turnMs = 2;

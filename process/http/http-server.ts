@@ -149,8 +149,8 @@ export class HttpServer implements HttpListener {
   }
 
   /**
-   * Answers a request that Node cannot read as Node does. The rest of a damaged header is received for a while. Otherwise, a proxy that is still
-   * sending it would see a reset instead of the answer, and may let its client pass, as if there were no limiter.
+   * Answers a request that Node cannot read as Node does. The rest of a damaged header is received for a while. Otherwise, a proxy that
+   * is still sending it would see a reset instead of the answer, and may let its client pass, as if there were no limiter.
    */
   #rejectUnread(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#rejected.has(socket)) return;

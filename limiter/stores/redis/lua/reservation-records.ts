@@ -95,6 +95,22 @@ function my.prefetch(side, names)
   for i = 1, #unread do side.fields[unread[i]] = texts[i] end
 end
 
+-- Reads records in the order of their times, without those that wait to be forgotten. Returns their names, and the names with scores.
+function my.page(side, at, size)
+  local found = pcall('ZRANGE', side.set, at, at + size - 1, 'WITHSCORES')
+  if found.err then
+    failure = found
+    return
+  end
+  local names = {}
+  for i = 1, #found, 2 do
+    if tonumber(found[i + 1]) >= closed then break end
+    names[#names + 1] = found[i]
+  end
+  my.prefetch(side, names)
+  return names, found
+end
+
 -- Returns a side. The name is that of the record that the call most likely needs.
 function my.sideOf(hash, set, name)
   local side = sides[hash]
@@ -345,17 +361,8 @@ function my.sweep(counter, mustLook)
     return false
   end
   local size = side.at == 0 and 16 or 100
-  local found = pcall('ZRANGE', side.set, side.at, side.at + size - 1, 'WITHSCORES')
-  if found.err then
-    failure = found
-    return false
-  end
-  local names = {}
-  for i = 1, #found, 2 do
-    if tonumber(found[i + 1]) >= closed then break end
-    names[#names + 1] = found[i]
-  end
-  my.prefetch(side, names)
+  local names, found = my.page(side, side.at, size)
+  if not names then return false end
   local next = closed
   for i = 1, #names do
     local name, score = names[i], tonumber(found[2 * i])

@@ -279,17 +279,8 @@ function my.discard(call)
   local counter, at, size = call.counters[1], 0, 100
   local side = counter.side
   while true do
-    local found = pcall('ZRANGE', side.set, at, at + size - 1, 'WITHSCORES')
-    if found.err then
-      failure = found
-      break
-    end
-    local names = {}
-    for i = 1, #found, 2 do
-      if tonumber(found[i + 1]) >= closed then break end
-      names[#names + 1] = found[i]
-    end
-    my.prefetch(side, names)
+    local names = my.page(side, at, size)
+    if not names then break end
     for i = 1, #names do
       local name, record = names[i], my.recordOf(side, names[i])
       if record and record.state == 'o' and record.tail == counter.tail then
