@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { answerForUnassignable } from '../../limiter/quota-service/quota-settings.ts';
-import { ruleSupport } from '../../limiter/settings/store-limits.ts';
+import { ruleSupport } from '../../limiter/settings/rule-support.ts';
 import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';

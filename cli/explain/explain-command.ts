@@ -1,5 +1,5 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
-import { ruleSupport } from '../../limiter/settings/store-limits.ts';
+import { ruleSupport } from '../../limiter/settings/rule-support.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { askingOf } from '../operate/limiters.ts';
 import { rootsOf } from '../shared/contained-files.ts';

@@ -6,8 +6,8 @@ import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
 import { lines } from '../log/lines.ts';
 import { nameForm } from '../settings/naming.ts';
+import { ruleSupport } from '../settings/rule-support.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { ruleSupport } from '../settings/store-limits.ts';
 import { type LimiterContext, loaded, type OpenedConfigSource, type OptionalModules } from './context.ts';
 
 export function openConfigSource(

@@ -11,8 +11,8 @@ import { budgetOutcomes, type CountingOptions } from '../service/decision.ts';
 import { LimitWarnings } from '../service/limit-warnings.ts';
 import { RateLimitService } from '../service/rate-limit-service.ts';
 import { nameForm } from '../settings/naming.ts';
+import { unsupportedReasons } from '../settings/rule-support.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { storeLimits } from '../settings/store-limits.ts';
 import {
   createBudgetStats,
   createLimiterStats,
@@ -44,7 +44,7 @@ export function createDecisionService(
   return new RateLimitService({
     store,
     reservations,
-    whyReservesNothing: storeLimits(settings).reservations,
+    whyReservesNothing: unsupportedReasons(settings).reservations,
     localCache: createLocalCache(settings, registry),
     stats: registry,
     clock,

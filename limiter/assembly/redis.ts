@@ -16,7 +16,7 @@ import {
   type RedisStoreSettings,
   redisAddress,
 } from '../settings/redis-settings.ts';
-import { storeLimits } from '../settings/store-limits.ts';
+import { unsupportedReasons } from '../settings/rule-support.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import type { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster/cluster-store.ts';
@@ -107,7 +107,7 @@ export function openRedis(
           parallelism: nodesAtATime(own),
           silenceMs: settings.storeBreakerSilenceMs,
           probeIntervalMs: settings.storeBreakerProbeIntervalMs,
-          keepsReservations: storeLimits(settings).reservations === undefined,
+          keepsReservations: unsupportedReasons(settings).reservations === undefined,
         })
       : new RedisStore({ ...options, ...('connection' in place ? place : { address: place }) });
   registerPoolStats(registry, pool, { connections: store.connectionCounts, calls: store.callCounts });

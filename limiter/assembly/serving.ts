@@ -14,7 +14,7 @@ import {
   type ShouldRateLimitOptions,
 } from '../service/should-rate-limit.ts';
 import { requestLimits } from '../settings/counting-settings.ts';
-import { storeLimits } from '../settings/store-limits.ts';
+import { unsupportedReasons } from '../settings/rule-support.ts';
 import { Latencies, type TakenLatencies } from '../stats/registry/call-stats.ts';
 import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
@@ -134,7 +134,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     ...{ store: counts, service, asked, wholeResponse, excess, decide, counting: countingOptions(settings) },
     turns: connections.turns,
     allPass: settings.shadowMode,
-    whyNoShares: storeLimits(settings).shares,
+    whyNoShares: unsupportedReasons(settings).shares,
     useOverrides: (overrides) => {
       service.useOverrides(overrides);
       parts.useOverrides(overrides);

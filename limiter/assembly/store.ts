@@ -18,7 +18,7 @@ import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import { lines } from '../log/lines.ts';
 import { reservationBounds } from '../reservations/settings.ts';
-import { storeLimits } from '../settings/store-limits.ts';
+import { unsupportedReasons } from '../settings/rule-support.ts';
 import {
   registerBreakerStats,
   registerLocalFallbackStats,
@@ -92,7 +92,7 @@ export function openStore(
       : main,
   );
   const guardedStore = withLocalFallback(context, opened);
-  if (storeLimits(settings).reservations !== undefined) return guardedStore;
+  if (unsupportedReasons(settings).reservations !== undefined) return guardedStore;
   const { store } = guardedStore;
   const onCorrected = (ops: readonly Operation[]): void => {
     if (store instanceof LocalFallbackStore) store.corrected(ops);
@@ -188,7 +188,7 @@ function withBreaker(
 function withLocalFallback(context: LimiterContext, opened: OpenedStore): OpenedStore {
   const { settings, clock, timers, registry, log } = context;
   const { storeFailureMode: mode, backendType } = settings;
-  const mayNeedScripts = storeLimits(settings).algorithms === undefined;
+  const mayNeedScripts = unsupportedReasons(settings).algorithms === undefined;
   const isForScripts = mode === 'allow' && backendType === 'redis' && mayNeedScripts;
   if (mode !== 'local' && !isForScripts) return opened;
   const fallback = new LocalFallbackStore({

@@ -16,7 +16,7 @@
  * of which nothing was spent. The next message gives all of it back, because each message reports the total that was spent. The
  * ledger recognizes an old message that arrives late by its number. Pure: time is passed in.
  */
-import { ledgerKeyOf } from '../allocate/lease-ledger.ts';
+
 import {
   type LeaseTerms,
   newLeaseTerms,
@@ -24,6 +24,7 @@ import {
   type Operation,
   plainCounter,
 } from '../stores/operation.ts';
+import { ledgerKeyOf } from '../stores/store.ts';
 import type { StoreError } from '../stores/store-error.ts';
 
 /** The last second is counted in this number of parts, including the current one, so the count may be too low, but never too high. */

@@ -8,7 +8,7 @@ import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { type AliasTable, canonicalName } from '../../process/settings/settings-unknown.ts';
-import { maxNameLength } from '../stats/registry/metric-name.ts';
+import { maxNameLength } from '../stats/registry/name-budget.ts';
 import { NameSearch } from '../stats/registry/name-search.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
 

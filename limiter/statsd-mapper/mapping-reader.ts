@@ -9,7 +9,7 @@ import {
   type ObserverOptions,
   Template,
 } from '../stats/prometheus/mapping-rules.ts';
-import { maxNameLength } from '../stats/registry/metric-name.ts';
+import { maxNameLength } from '../stats/registry/name-budget.ts';
 import { NameSearch } from '../stats/registry/name-search.ts';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 

@@ -71,8 +71,8 @@ export interface ReservationStore extends Store {
   giveBack(operations: Operation[], options: SubmitOptions, done: () => void): void;
 }
 
-/** Capabilities that a store lacks with its settings, each with the reason. Undefined: the store has the capability. */
-export interface StoreLimits {
+/** The reasons why a store with its settings can never support a capability. Undefined: it supports the capability. */
+export interface UnsupportedReasons {
   /** Algorithms other than the fixed window. */
   readonly algorithms: string | undefined;
   /** Several limits of one rule, which count hits only together. */
@@ -141,4 +141,10 @@ export function hashTagOf(key: string): string {
   const open = key.indexOf('{');
   const close = open === -1 ? -1 : key.indexOf('}', open + 1);
   return close > open + 1 ? key.slice(open + 1, close) : key;
+}
+
+/** Returns the name of the lease ledger of `key`; undefined if no such name has the key's slot in a Redis Cluster. */
+export function ledgerKeyOf(key: string): string | undefined {
+  if (hashTagOf(key) !== key) return `weir:lease:${key}`;
+  return key.includes('}') ? undefined : `weir:lease:{${key}}`;
 }

@@ -23,8 +23,8 @@ import { BudgetService } from '../../limiter/reservations/budget-service.ts';
 import { longestReservation } from '../../limiter/reservations/settings.ts';
 import { type Decided, RateLimitService } from '../../limiter/service/rate-limit-service.ts';
 import { requestLimits } from '../../limiter/settings/counting-settings.ts';
+import { unsupportedReasons } from '../../limiter/settings/rule-support.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
-import { storeLimits } from '../../limiter/settings/store-limits.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { type Caller, callAbandoned } from '../../limiter/stores/operation.ts';
 import type { Store } from '../../limiter/stores/store.ts';
@@ -191,7 +191,7 @@ class ProcessLimiter implements Limiter {
     this.#storeAdmin = openStoreAdmin(context, { modules, memory, resolveSrv: undefined });
     this.#service = new RateLimitService({
       ...{ store, reservations, stats: context.registry, clock: context.clock, random: context.random },
-      whyReservesNothing: storeLimits(settings).reservations,
+      whyReservesNothing: unsupportedReasons(settings).reservations,
       localCache: createLocalCache(settings, undefined),
       counting: countingOptions(settings),
       response: responseOptions(settings),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { RemovedObject } from '../../control-plane/model/decision.ts';
 import { gzipCodec } from '../../control-plane/replicas/own-objects.ts';
-import { RemovedObjectStore } from '../../control-plane/replicas/stored-state.ts';
+import { RemovedObjectStore } from '../../control-plane/replicas/removed-object-store.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { StoredSpec } from '../../control-plane/model/decision.ts';
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-spec-store.ts';
 import { gzipCodec } from '../../control-plane/replicas/own-objects.ts';
-import { AcceptedSpecStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';

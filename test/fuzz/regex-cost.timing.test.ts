@@ -3,7 +3,7 @@
  * at three lengths up to the largest request.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { maxNameLength } from '../../limiter/stats/registry/metric-name.ts';
+import { maxNameLength } from '../../limiter/stats/registry/name-budget.ts';
 import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
 import { maxHeadBytes } from '../../process/http/http-connection.ts';
 import {

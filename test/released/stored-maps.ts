@@ -1,5 +1,6 @@
 /** What replicas of the control plane store in ConfigMaps: made by this version, or read from what an earlier one made. */
 
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-spec-store.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import {
   type ConfigMap,
@@ -7,8 +8,8 @@ import {
   jsonOfParts,
   splitJson,
 } from '../../control-plane/replicas/own-objects.ts';
+import { RemovedObjectStore } from '../../control-plane/replicas/removed-object-store.ts';
 import { reportFormat } from '../../control-plane/replicas/replica-reports.ts';
-import { AcceptedSpecStore, RemovedObjectStore } from '../../control-plane/replicas/stored-state.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { knownCapabilities } from '../../rules/language/capabilities.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';

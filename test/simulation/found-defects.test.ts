@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
+import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-spec-store.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { LeaseApi, ReplicaLease } from '../../control-plane/replicas/leases.ts';
-import { AcceptedSpecStore } from '../../control-plane/replicas/stored-state.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';

@@ -1,7 +1,7 @@
 /** The metrics of prom-client for the process, its memory and its event loop (that of the main thread). */
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Tags } from '../registry/metric-name.ts';
+import type { Tags } from '../registry/tags.ts';
 import { metricName } from './metric-text.ts';
 
 export interface NodeMetrics {

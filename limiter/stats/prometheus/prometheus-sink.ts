@@ -4,8 +4,8 @@ import type { HttpConnectionsOptions } from '../../../process/http/http-connecti
 import type { HttpListener } from '../../../process/http/http-server.ts';
 import type { ListenAddress } from '../../../process/net/bind.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
-import type { Tags } from '../registry/metric-name.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
+import type { Tags } from '../registry/tags.ts';
 import { expositionSlices, MetricFamilies } from './exposition.ts';
 import { Mapper } from './mapper.ts';
 import type { Mapping } from './mapping-rules.ts';

@@ -1,8 +1,8 @@
 /** An index of the statistics of each series of a scrape. */
 import type { Clock } from '../../../process/time/clock.ts';
-import type { Tags } from '../registry/metric-name.ts';
 import { rulePrefix } from '../registry/slot-table.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
+import type { Tags } from '../registry/tags.ts';
 import { helpOf, type MetricFamilies, type MetricFamily, type ObserverSeries } from './exposition.ts';
 import type { Mapper } from './mapper.ts';
 import type { MappedMetric } from './mapping-rules.ts';

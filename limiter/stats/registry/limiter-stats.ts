@@ -2,8 +2,8 @@
 import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
 import type { OverrideEffect } from '../../../rules/override.ts';
-import type { Tags } from './metric-name.ts';
 import type { StatsRegistry } from './stats-registry.ts';
+import type { Tags } from './tags.ts';
 
 const sizeBounds = [
   'REQUEST_MAX_DESCRIPTORS',

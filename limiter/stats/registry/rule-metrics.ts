@@ -3,7 +3,7 @@
  * an idle one. If none is idle, the new one counts in the overflow until there is room.
  */
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
-import { NameBudget } from './metric-name.ts';
+import { NameBudget } from './name-budget.ts';
 import type { RuleMetric } from './rule-stats.ts';
 
 interface Member extends RuleMetric {

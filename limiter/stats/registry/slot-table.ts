@@ -1,9 +1,10 @@
 /** The meaning of each slot of the registry (a name with tags, or one statistic of a metric key), and the order of slots by name. */
 import { Heap } from '../../../process/queues/heap.ts';
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
-import { NameBudget, orderedTags, type Tags, tagsSuffix } from './metric-name.ts';
+import { NameBudget } from './name-budget.ts';
 import { overflowKey } from './rule-metrics.ts';
 import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
+import { orderedTags, type Tags, tagsSuffix } from './tags.ts';
 
 export type SlotKind = 'counter' | 'gauge';
 

@@ -1,7 +1,7 @@
-import { noTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { RuleMetrics } from './rule-metrics.ts';
 import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
 import { DomainSlots, type GaugeJoin, Role, type SlotName, SlotTable, SortedNames } from './slot-table.ts';
+import { noTags, type Tags, tagsSuffix } from './tags.ts';
 
 /** Durations by name. */
 export interface Timer {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { orderedTags, tagsSuffix } from './metric-name.ts';
 import { StatsRegistry } from './stats-registry.ts';
+import { orderedTags, tagsSuffix } from './tags.ts';
 
 describe('orderedTags', () => {
   it('sorts by key, drops what is empty, and lets the later one of two stay', () => {

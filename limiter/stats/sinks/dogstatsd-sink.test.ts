@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import { orderedTags } from '../registry/metric-name.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
+import { orderedTags } from '../registry/tags.ts';
 import { DogStatsdSink } from './dogstatsd-sink.ts';
 import { Mogrifiers, type MogrifierText } from './mogrifier.ts';
 

@@ -1,5 +1,5 @@
 /** The parts of a dogstatsd line around its value, and the sink's own lines. */
-import type { Tags } from '../registry/metric-name.ts';
+import type { Tags } from '../registry/tags.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 
 /** The text before and after the value of a metric on the wire. */

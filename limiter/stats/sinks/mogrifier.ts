@@ -3,8 +3,8 @@
  * Patterns have RE2's syntax, as in the Go service, and bounded costs: no name can block the process.
  */
 
-import type { Tags } from '../registry/metric-name.ts';
 import { NameSearch } from '../registry/name-search.ts';
+import type { Tags } from '../registry/tags.ts';
 
 /** A mogrifier as configured: DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS. */
 export interface MogrifierText {

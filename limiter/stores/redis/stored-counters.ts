@@ -1,7 +1,7 @@
 /** Reads and removes single counters, and their data in Redis: for operators, apart from the requests that count. */
 import { type CounterState, largestExactNumber } from '../../algorithms/algorithm-bound.ts';
-import { ledgerKeyOf } from '../../allocate/lease-ledger.ts';
 import type { StoredCounter } from '../store.ts';
+import { ledgerKeyOf } from '../store.ts';
 import { program } from './lua/program.ts';
 import { ReservationPlace } from './reservation-keys.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';

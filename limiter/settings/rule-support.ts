@@ -1,9 +1,10 @@
 /**
- * The capabilities that the store of these settings lacks permanently. Limiters and `weir check` reject rules that need them, and calls
- * that need them get the reason. Rejections that depend on the server, such as the rights of a user, are errors of the operation instead.
+ * Decides from the settings which rules the store supports. Limiters and `weir check` reject rules that need a missing capability, and
+ * calls that need one get the reason. Rejections that depend on the server, such as the rights of a user, are errors of the operation
+ * instead.
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
-import type { StoreLimits } from '../stores/store.ts';
+import type { UnsupportedReasons } from '../stores/store.ts';
 import { type RedisPlace, redisAt } from './redis-settings.ts';
 import type { LimiterSettings } from './settings.ts';
 
@@ -18,9 +19,9 @@ type StoreSettings = Pick<
   | 'cacheKeyPrefix'
 >;
 
-export function storeLimits(settings: StoreSettings): StoreLimits {
+export function unsupportedReasons(settings: StoreSettings): UnsupportedReasons {
   const { backendType, redisScripts, cacheKeyPrefix } = settings;
-  if (backendType === 'memory') return noLimits;
+  if (backendType === 'memory') return allSupported;
   if (backendType === 'memcache') return withoutScripts('BACKEND_TYPE=memcache');
   if (redisScripts === 'never') return withoutScripts('REDIS_SCRIPTS=never');
   // Redis determines the node of a key from the text between the first pair of braces.
@@ -35,11 +36,11 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
   };
 }
 
-/** The capabilities that rules may use: those of the limiter's store, reduced by its other settings. */
+/** Returns the capabilities that rules may use: those of the limiter's store, reduced by its other settings. */
 export function ruleSupport(
   settings: StoreSettings & Pick<LimiterSettings, 'storeFailureMode' | 'useCalendarMonthRateLimit'>,
 ): RuleSupport {
-  const { algorithms: admission, groups, reservations } = storeLimits(settings);
+  const { algorithms: admission, groups, reservations } = unsupportedReasons(settings);
   const isLocal = settings.backendType !== 'memory' && settings.storeFailureMode === 'local';
   return {
     admission,
@@ -53,14 +54,14 @@ export function ruleSupport(
   };
 }
 
-const noLimits: StoreLimits = {
+const allSupported: UnsupportedReasons = {
   algorithms: undefined,
   groups: undefined,
   reservations: undefined,
   shares: undefined,
 };
 
-function withoutScripts(setting: string): StoreLimits {
+function withoutScripts(setting: string): UnsupportedReasons {
   const fixedOnly = `${setting} counts only fixed windows, one for each rule; others need a Redis with scripts, or memory`;
   return {
     algorithms: fixedOnly,

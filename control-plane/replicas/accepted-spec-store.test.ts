@@ -4,7 +4,7 @@ import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
-import { AcceptedSpecStore } from './stored-state.ts';
+import { AcceptedSpecStore } from './accepted-spec-store.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 

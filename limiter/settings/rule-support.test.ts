@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { ruleSupport, unsupportedReasons } from './rule-support.ts';
 import { parseLimiterSettings } from './settings.ts';
-import { ruleSupport, storeLimits } from './store-limits.ts';
 
 const redis = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: 'redis:6379' };
 const cluster = { ...redis, REDIS_TYPE: 'cluster' };
@@ -44,7 +44,7 @@ describe('what a store can never do', () => {
   ])('follows from %j', (env, limits) => {
     const { settings, errors } = parseLimiterSettings(env);
     expect(errors).toBeUndefined();
-    expect(settings && storeLimits(settings)).toEqual(limits);
+    expect(settings && unsupportedReasons(settings)).toEqual(limits);
   });
 });
 

@@ -7,7 +7,7 @@ import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-tim
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import type { ApiRequest } from '../kubernetes/api.ts';
 import type { RemovedObject } from '../model/decision.ts';
-import { RemovedObjectStore } from './stored-state.ts';
+import { RemovedObjectStore } from './removed-object-store.ts';
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sanitizeMetricKey } from '../../../rules/match-result.ts';
+import { sanitizeMetricKey } from './match-result.ts';
 
 describe('sanitizeMetricKey', () => {
   const cases: [key: string, name: string][] = [

@@ -1,6 +1,8 @@
-/** Messages to the ledger of a counter: lease-book.ts sends those for leases, account.ts those for shares. */
-import type { FoldedRun } from '../stores/folded-run.ts';
-import { hashTagOf } from '../stores/store.ts';
+/**
+ * The ledger of a counter in Redis: decides how many hits a lease, or the shares of quota clients, get from the counter. lease-book.ts
+ * sends messages for leases, account.ts those for shares.
+ */
+import type { FoldedRun } from '../../folded-run.ts';
 
 /**
  * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and a field for each limiter. The field has the
@@ -121,12 +123,6 @@ local function countLeased(first, text, out)
   return first
 end
 `;
-
-/** Returns the name of the ledger of `key`; undefined if no such name has the key's slot in a Redis Cluster. */
-export function ledgerKeyOf(key: string): string | undefined {
-  if (hashTagOf(key) !== key) return `weir:lease:${key}`;
-  return key.includes('}') ? undefined : `weir:lease:{${key}}`;
-}
 
 /**
  * Returns the argument of `luaBoundedCountSection` for these messages. For each: its number; hits that are spent, that stay, that are

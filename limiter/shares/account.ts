@@ -4,8 +4,8 @@
  * grants beyond what clients may use are free to be assigned. Nothing is assigned without an answer.
  */
 import { newLeaseTerms, newOperation, type Operation, plainCounter } from '../stores/operation.ts';
+import { ledgerKeyOf } from '../stores/store.ts';
 import type { ClaimSums } from './fair-level.ts';
-import { ledgerKeyOf } from './lease-ledger.ts';
 import { longAgoMs, type PoolTimes } from './pool-times.ts';
 import type { SharedLimit, SharedWindow } from './terms.ts';
 
