@@ -20,8 +20,8 @@ export interface ObjectsReport {
   fleets: readonly ShownFleet[];
   objects: readonly ShownObject[];
   overrides: readonly ShownOverride[];
-  /** For example `in namespace shop`. */
-  place: string;
+  /** The only namespace that was looked at; undefined if all were. */
+  namespace: string | undefined;
 }
 
 /** Lists the objects of a class in one namespace or in all of them. Rejects if objects cannot be listed. */
@@ -51,7 +51,7 @@ export async function objectsOf(
         isMeant,
       ),
     );
-  return { fleets, objects, overrides, place: cluster.place };
+  return { fleets, objects, overrides, namespace: cluster.namespace };
 }
 
 /** Returns for example `weir-system/default`: a fleet belongs to the namespace of its control plane. */
@@ -94,7 +94,7 @@ const maxOverrides = 50;
 
 /** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */
 export function objectsText(
-  { fleets, objects, overrides, place }: ObjectsReport,
+  { fleets, objects, overrides, namespace }: ObjectsReport,
   options: { wide: boolean },
 ): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
@@ -113,8 +113,10 @@ export function objectsText(
   const sums = [sumText(fleets, 'fleet'), sumText(objects, 'object')].filter((sum) => sum !== '');
   if (lying.length > 0) sums.push(sumText(lying, 'override'));
   if (lying.length > shown.length) sums.push(`${lying.length - shown.length} overrides are not shown`);
-  if (objects.length === 0) sums.push(`no RateLimitConfigs ${place}`);
-  return [...tables, `${sums.join('; ')}\n`].join('\n');
+  const isEmpty = objects.length === 0;
+  if (isEmpty) sums.push(`no RateLimitConfigs ${placeText(namespace)}`);
+  const where = isEmpty || namespace === undefined ? '' : `${placeText(namespace)}: `;
+  return [...tables, `${where}${sums.join('; ')}\n`].join('\n');
 }
 
 function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): string {

@@ -99,11 +99,6 @@ export class Cluster {
     this.namespace = flags.on('all-namespaces') ? undefined : (given ?? this.#client.namespace ?? 'default');
   }
 
-  /** For example `in namespace shop`. */
-  get place(): string {
-    return placeText(this.namespace);
-  }
-
   /** Reads all objects of a kind in a namespace, or in all namespaces, page by page. Only the results of `read` stay in memory. */
   async list<T>(
     plural: string,
@@ -188,6 +183,7 @@ export class Cluster {
   }
 }
 
+/** For example `in namespace shop`. */
 export function placeText(namespace: string | undefined): string {
   return namespace === undefined ? 'in all namespaces' : `in namespace ${namespace}`;
 }

@@ -127,7 +127,7 @@ describeWithBareApiServer('kubectl weir', (api) => {
       { ok: true, limiters: null, totals: null, problems: [], objects: { objectCount: 0, notReady: [] } },
     ]);
     expect(weir(['status', '-nmail', '--class=other']).stdout).toMatch(
-      /elsewhere.*\n\n1 object, 0 ready, 1 not\n$/,
+      /elsewhere.*\n\nin namespace mail: 1 object, 0 ready, 1 not\n$/,
     );
     const { status, stdout } = weir(['status', 'squatter', '-n', 'mail', '-ojson']);
     expect(JSON.parse(stdout)).toMatchObject({
@@ -179,7 +179,7 @@ describeWithBareApiServer('kubectl weir', (api) => {
     ]);
     api().mustKubectl(['create', 'rolebinding', 'reader', ...reader]);
     const allowed = weir(['status', '-n', 'mail'], { user: 'nobody' });
-    expect(allowed.stdout).toMatch(/\n2 objects, 0 ready, 2 not\n$/);
+    expect(allowed.stdout).toMatch(/\nin namespace mail: 2 objects, 0 ready, 2 not\n$/);
     expect(allowed.stderr).toMatch(
       /no fleets are shown in namespace weir-system: the right to "list" on ratelimitfleets/,
     );
