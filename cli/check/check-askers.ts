@@ -9,8 +9,7 @@ import type { EnvoyPlace } from '../../rules/proxy/proto-json.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rejectOutside } from '../shared/contained-files.ts';
-import { readArgumentFile, UsageError } from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
+import { readArgumentFile, standardInputFile, UsageError } from '../shared/flags.ts';
 import { linesOfTexts, type RuleInput, standardInput } from '../shared/read-input.ts';
 import type { RuleText } from '../shared/read-rule-texts.ts';
 import { type CheckedInput, type CheckInputOptions, profilesOf, readings } from './check-input.ts';
@@ -114,7 +113,7 @@ function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): 
 
 function textOf(path: string, roots: readonly string[]): string {
   rejectOutside(`--envoy ${path}`, path, roots);
-  const bytes = readArgumentFile(`--envoy ${path}`, path === '-' ? io().stdinFile : path);
+  const bytes = readArgumentFile(`--envoy ${path}`, path === '-' ? standardInputFile() : path);
   const text = decodeYaml(bytes);
   if (typeof text !== 'string')
     throw new UsageError(`--envoy ${path}: ${text.text}, from character ${text.offset + 1} on`);

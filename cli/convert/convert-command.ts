@@ -6,6 +6,7 @@ import { rootsOf } from '../shared/contained-files.ts';
 import {
   choiceOf,
   commandOf,
+  hintOf,
   type ParsedFlags,
   printProblem,
   rejectIdle,
@@ -64,7 +65,11 @@ function convert(flags: ParsedFlags): number {
   const served = target === 'manifest' ? input.sources : sourcesServedBy(input.sources, chosen);
   const domain = flags.text('domain');
   const sources = served.filter(({ source }) => domain === undefined || source.domain === domain);
-  if (sources.length === 0) throw new UsageError(`${path}: it has no rules for that domain, class and fleet`);
+  if (sources.length === 0) {
+    const domains = [...new Set(served.map((one) => one.source.domain))];
+    const hint = domain === undefined ? '' : hintOf(domain, domains);
+    throw new UsageError(`${path}: it has no rules for that domain, class and fleet${hint}`);
+  }
   // Several objects may claim one domain. The control plane decides between them.
   if (target !== 'manifest' && printLoadConflicts(sources, { mergeDomains })) return 2;
   const name = flags.text('name');

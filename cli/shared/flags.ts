@@ -8,7 +8,7 @@ import { orWords } from '../../rules/rule-error.ts';
 import { activeCharacters } from './active-characters.ts';
 import { type FlagTypes, flagsOfHelp } from './help-flags.ts';
 import { fittedHelp } from './help-text.ts';
-import { io, programName } from './io.ts';
+import { type CommandIo, io, programName } from './io.ts';
 
 /** A command line that cannot be understood. The message is for the person who typed it. */
 export class UsageError extends Error {
@@ -318,6 +318,16 @@ export function printProblem(text: string): void {
 /** Returns for example `per minute`, for a unit in upper or lower case. */
 export function perUnit(unit: string): string {
   return `per ${unit.toLowerCase()}`;
+}
+
+const standardInputsRead = new WeakSet<CommandIo>();
+
+/** Returns the file of standard input for a command that is about to read all of it. @throws UsageError if it was read before */
+export function standardInputFile(): string | number {
+  const { stdinFile } = io();
+  if (standardInputsRead.has(io())) throw new UsageError('only one argument can be "-", standard input');
+  standardInputsRead.add(io());
+  return stdinFile;
 }
 
 /** Reads the file of an argument. `name` begins the message; `path` may be the number of an open file. @throws UsageError */

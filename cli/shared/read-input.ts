@@ -11,7 +11,15 @@ import { checkSources, type SourceCheckOptions } from '../../rules/validate-sour
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
-import { escaped, fetchArgument, type ParsedFlags, printProblem, tokenHint, UsageError } from './flags.ts';
+import {
+  escaped,
+  fetchArgument,
+  type ParsedFlags,
+  printProblem,
+  standardInputFile,
+  tokenHint,
+  UsageError,
+} from './flags.ts';
 import { io } from './io.ts';
 import { type PlainError, plainError } from './plain-words.ts';
 import {
@@ -94,9 +102,10 @@ function readPath(path: string, roots: readonly string[]): RuleFolderReading {
 }
 
 function readStandardInput(): RuleFolderReading {
+  const file = standardInputFile();
   try {
     return {
-      files: [{ path: standardInput, text: readBoundedFile(io().stdinFile) }],
+      files: [{ path: standardInput, text: readBoundedFile(file) }],
       errors: [],
       warnings: [],
     };

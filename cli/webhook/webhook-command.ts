@@ -1,6 +1,13 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/signing-keys.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { commandOf, type ParsedFlags, readArgumentFile, readTime, UsageError } from '../shared/flags.ts';
+import {
+  commandOf,
+  type ParsedFlags,
+  readArgumentFile,
+  readTime,
+  standardInputFile,
+  UsageError,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { dataText, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
@@ -98,7 +105,7 @@ async function verify(flags: ParsedFlags): Promise<number> {
     io().env,
   );
   const bodyPath = flags.text('body') ?? '-';
-  const body = readArgumentFile(`--body ${bodyPath}`, bodyPath === '-' ? io().stdinFile : bodyPath);
+  const body = readArgumentFile(`--body ${bodyPath}`, bodyPath === '-' ? standardInputFile() : bodyPath);
   const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
   io().stdout.write(output === 'text' ? describe(result) : dataText(`${JSON.stringify(result)}\n`, output));
   return result.valid ? 0 : 1;

@@ -342,6 +342,13 @@ descriptors:
     expect(warned('RLQS=true', 'RLQS_UNASSIGNABLE=allow')).toEqual([`${all} allowed`, ...idle]);
   });
 
+  it.each([[['-', '-']], [['-', '--envoy', '-']]])('reads standard input once: check %j', (args) => {
+    expect(runWeir(['check', ...args], { input: 'domain: a' })).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('only one argument can be "-", standard input'),
+    });
+  });
+
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
     const chart = [
       '# Source: a.yaml',

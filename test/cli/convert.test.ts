@@ -264,7 +264,12 @@ descriptors:
     [
       ['convert', 'examples/rules', '--to', 'xds', '--domain', 'x'],
       2,
-      'weir: examples/rules: it has no rules for that domain, class and fleet',
+      'weir: examples/rules: it has no rules for that domain, class and fleet\n',
+    ],
+    [
+      ['convert', 'examples/rules', '--to', 'xds', '--domain', 'shpo'],
+      2,
+      'weir: examples/rules: it has no rules for that domain, class and fleet; did you mean "shop"?',
     ],
     [['convert', 'examples/rules', '--to', 'manifest', '--name', 'x'], 2, '--name is for one domain'],
     [
