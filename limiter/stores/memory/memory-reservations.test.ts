@@ -83,6 +83,27 @@ describe('MemoryReservations', () => {
     expect((await settle('a', 3)).outcome).toBe('repeated');
   });
 
+  it('has room on a counter that was reset, although reservations on its former state are not committed', async () => {
+    const { memory, store, reserve, settle } = open({}, 2);
+    for (const id of ['a', 'b']) await reserve(id, { bound: wide });
+    expect((await reserve('c', { bound: wide })).outcome).toBe('full');
+    expect(memory.remove([reservedCounter({ stem }).key])).toBe(1);
+    const look = async () => {
+      const { used, reserved, open } = (await submitCall(store, lookCall(countersOf([stem])))).counters[0]!;
+      return [used, reserved, open];
+    };
+    expect(await look()).toEqual([0, 0, 0]);
+    for (const id of ['c', 'd']) expect((await reserve(id, { bound: wide })).outcome).toBe('reserved');
+    expect(await look()).toEqual([10, 10, 2]);
+    const committed = { outcome: 'settled', charged: 3, counters: [{ lost: 5, changed: 3 }] };
+    expect(await settle('a', 3)).toMatchObject(committed);
+    expect(await look()).toEqual([13, 10, 2]);
+    await settle('c', 1);
+    expect(await look()).toEqual([9, 5, 1]);
+    expect((await reserve('e', { bound: wide })).outcome).toBe('reserved');
+    expect((await reserve('f', { bound: wide })).outcome).toBe('full');
+  });
+
   it('reports once what expired', async () => {
     const { clock, store, reserve } = open();
     const givenBack = async () => {

@@ -114,6 +114,11 @@ export class MemoryReservations implements Notes, OnceClaims {
     return this.#books.has(stem);
   }
 
+  /** Closes the reservations on counters that an operator removed: they hold nothing there, so they must not count as open. */
+  closeAll(keys: ReadonlySet<string>): void {
+    for (const book of this.#books.values()) book.closeAll(keys);
+  }
+
   get bytes(): number {
     return this.#shares.bytes;
   }

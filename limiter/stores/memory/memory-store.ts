@@ -137,6 +137,7 @@ export class MemoryStore implements Store {
   remove(keys: readonly string[]): number {
     let removed = 0;
     for (const key of keys) if (this.#table.remove(key)) removed += 1;
+    this.#reservations?.closeAll(new Set(keys));
     return removed;
   }
 

@@ -163,6 +163,11 @@ export class ReservationBook implements Expiring {
     return kept ?? first;
   }
 
+  /** Counts no reservation on these counters as open. A commit still finds it, and charges the counter that exists by then. */
+  closeAll(keys: ReadonlySet<string>): void {
+    for (const { key, open } of this.#tallies.values()) if (keys.has(key)) open.clear();
+  }
+
   /** The latest time at which full counters have fewer open reservations; 0: no counter is full. */
   fullUntilMs(counters: readonly Operation[]): number {
     const { maxReservations } = this.#options;
