@@ -3,7 +3,7 @@
  * opens when the first listener subscribes, and reopens when it is lost. If the server does not answer a PING, the connection is closed.
  */
 import type { Timers } from '../../../process/time/clock.ts';
-import { retryDelayMs } from '../../../process/time/pacing.ts';
+import { storeReconnectDelayMs } from '../../stores/reconnect-delay.ts';
 import { isClosed } from '../../stores/redis/wire/redis-error.ts';
 import { RedisLink } from '../../stores/redis/wire/redis-link.ts';
 import { type Reply, ReplyError } from '../../stores/redis/wire/resp.ts';
@@ -19,7 +19,6 @@ export interface SubscriptionOptions {
   onSubscribed: () => void;
 }
 
-const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 /** The pause before another attempt, since an operator may correct the ACL. */
 const pauseAfterRejectionMs = 30_000;
 const pingMs = 2_000;
@@ -89,7 +88,7 @@ export class RedisSubscription {
       } else {
         this.#failures += 1;
         const { random } = servers.options;
-        this.#again(retryDelayMs({ ...reconnecting, failures: this.#failures, random }));
+        this.#again(storeReconnectDelayMs(this.#failures, random));
       }
     } finally {
       this.#isOpening = false;

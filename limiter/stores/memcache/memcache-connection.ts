@@ -11,8 +11,8 @@
  */
 import type { Socket } from 'node:net';
 import { unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
-import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
+import { storeReconnectDelayMs } from '../reconnect-delay.ts';
 import type { StoreError } from '../store-error.ts';
 import { CommandQueue, type MemcacheCommand, versionCommand } from './command.ts';
 import {
@@ -45,7 +45,6 @@ export interface MemcacheConnectionOptions {
 
 /** Chosen: bounds the memory for a node that does not read. */
 const maxWaitingBytes = 16 * 1024 * 1024;
-const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;
@@ -188,7 +187,7 @@ export class MemcacheConnection {
     const { random, onChange } = this.#options;
     this.#state = 'down';
     this.#failures += 1;
-    const delayMs = retryDelayMs({ ...reconnecting, failures: this.#failures, random });
+    const delayMs = storeReconnectDelayMs(this.#failures, random);
     this.#retry = setTimeout(() => this.#connect(), delayMs).unref();
     if (!this.#isDown) {
       this.#isDown = true;

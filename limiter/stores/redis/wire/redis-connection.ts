@@ -1,7 +1,7 @@
 import { unblockedTimers } from '../../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
-import { retryDelayMs } from '../../../../process/time/pacing.ts';
 import type { ClientTls } from '../../client-tls.ts';
+import { storeReconnectDelayMs } from '../../reconnect-delay.ts';
 import { StoreError } from '../../store-error.ts';
 import type { NodePlace, RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
@@ -43,8 +43,6 @@ export interface RedisConnectionOptions {
   /** Called when the server requires no password although one is set. */
   onNeedlessPassword?: (() => void) | undefined;
 }
-
-const reconnecting = { firstMs: 125, maxMs: 4_000, spread: 0.25 };
 
 export class RedisConnection {
   readonly counts: ConnectionCounts = { active: 0, total: 0, localClose: 0 };
@@ -216,7 +214,7 @@ export class RedisConnection {
     if (!this.#reconnects || this.#closing) return;
     this.#failures += 1;
     const { random } = this.#options;
-    const delayMs = retryDelayMs({ ...reconnecting, failures: this.#failures, random });
+    const delayMs = storeReconnectDelayMs(this.#failures, random);
     this.#retry = setTimeout(() => void this.open().catch(() => {}), delayMs).unref();
   }
 
