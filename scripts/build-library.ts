@@ -9,8 +9,26 @@ import { isolatedDeclarationSync } from 'rolldown/experimental';
 import { projectRoot } from './commands.ts';
 
 const source = join(projectRoot, 'packages/limiter');
-/** The oldest Node that can run the library. */
-const target = 'node22';
+/** This file of the library says which version of Node it needs. */
+const nodeVersion = 'node-version.ts';
+/** The oldest Node that can parse the library, and so get that far. */
+const target = 'node20';
+
+/**
+ * Reads the exports of Node's modules when they are used. An import of a name that an old Node does not export would end the program
+ * before the library can say which version it needs.
+ */
+const withoutNamedImports: Plugin = {
+  name: 'without-named-imports',
+  renderChunk: (code) => {
+    let modules = 0;
+    return code.replace(/^import \{ ([^}]+) \} from "(node:[^"]+)";$/gm, (_, names: string, from: string) => {
+      modules += 1;
+      const all = `node${modules}`;
+      return `import * as ${all} from "${from}";\nconst { ${names.replaceAll(' as ', ': ')} } = ${all};`;
+    });
+  },
+};
 
 /**
  * Leaves out the code that capabilities load on demand: servers, exporters of spans, pages. The library has only their settings,
@@ -32,9 +50,9 @@ async function bundle(dist: string): Promise<string[]> {
     ),
     platform: 'node',
     external: /^node:/,
-    plugins: [withoutCapabilities],
-    // Importing one of our modules has no side effects.
-    treeshake: { moduleSideEffects: false },
+    plugins: [withoutCapabilities, withoutNamedImports],
+    // Importing one of our other modules has no side effects.
+    treeshake: { moduleSideEffects: (id) => id === join(source, nodeVersion) },
     // A library reads no environment, but one of the packages reads a variable of its own.
     transform: { target, define: { 'process.env': '({})' } },
   });
@@ -52,13 +70,16 @@ async function bundle(dist: string): Promise<string[]> {
 /** Writes the types of each file separately, because nothing exported needs inferred types. */
 function writeTypes(dist: string): void {
   for (const name of readdirSync(source)) {
-    if (!name.endsWith('.ts') || name.endsWith('.test.ts')) continue;
+    if (!name.endsWith('.ts') || name.endsWith('.test.ts') || name === nodeVersion) continue;
     const { code, errors } = isolatedDeclarationSync(name, readFileSync(join(source, name), 'utf8'));
     // Types that programs cannot reach may be inferred.
     if (errors.length === 0 && !/["']\.\.\//.test(code))
       writeFileSync(
         join(dist, name.replace(/ts$/, 'd.ts')),
-        code.replace(/(from '\.\/[^']+)\.ts'/g, "$1.js'").replace(/(from "\.\/[^"]+)\.ts"/g, '$1.js"'),
+        code
+          .replace(new RegExp(`^import ["']./${nodeVersion}["'];\n`, 'm'), '')
+          .replace(/(from '\.\/[^']+)\.ts'/g, "$1.js'")
+          .replace(/(from "\.\/[^"]+)\.ts"/g, '$1.js"'),
       );
   }
 }

@@ -1,3 +1,4 @@
+import './node-version.ts';
 import type { Limiter, Value } from './api.ts';
 import { createGate, type MiddlewareOptions, type RequestView } from './middleware.ts';
 

@@ -1,3 +1,4 @@
+import './node-version.ts';
 import type { Limiter } from './api.ts';
 import { createGate, type MiddlewareOptions, type RequestView } from './middleware.ts';
 

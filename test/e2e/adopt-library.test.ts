@@ -47,9 +47,10 @@ function run(
   node: string,
   file: string,
   text: string,
+  flags: readonly string[] = [],
 ): { status: number | null; stdout: string; stderr: string } {
   writeFileSync(join(folder, file), text);
-  const { status, stdout, stderr } = spawnSync(node, [file], {
+  const { status, stdout, stderr } = spawnSync(node, [...flags, file], {
     cwd: folder,
     env: {},
     encoding: 'utf8',
@@ -69,6 +70,7 @@ async function main({ createLimiter }) {
 `;
 const asModule = program(`import * as library from '${name}';\nawait main(library);`);
 const asCommonJs = program(`import('${name}').then(main);`);
+const byRequire = program(`void main(require('${name}'));`);
 
 describe('the packed library', () => {
   it('is small and has no dependencies', () => {
@@ -99,11 +101,39 @@ describe('the packed library', () => {
       for (const [file, text] of [
         ['esm.mjs', asModule],
         ['cjs.cjs', asCommonJs],
+        ['require.cjs', byRequire],
       ] as const)
         expect(run(found.path, file, text)).toEqual({ status: 0, stdout: '', stderr: '[true,true,false]' });
     },
     60_000,
   );
+
+  it.each([
+    ['esm.mjs', (entry: string) => `import * as library from '${entry}';\nlibrary;`],
+    ['cjs.cjs', (entry: string) => `require('${entry}');`],
+  ])('says on an older Node which version it needs: %s', (file, load) => {
+    const { exports, engines } = JSON.parse(
+      readFileSync(join(projectRoot, 'packages/limiter/package.json'), 'utf8'),
+    );
+    const needed = /^>=(\d+\.\d+)$/.exec(engines.node)![1];
+    // This Node takes itself for an older one. It has all exports, so none may be imported by its name.
+    const asOld =
+      "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } });";
+    writeFileSync(join(folder, 'old.cjs'), asOld);
+    for (const entry of Object.keys(exports)) {
+      const { status, stderr } = run(process.execPath, file, load(join(name, entry)), [
+        '--require',
+        './old.cjs',
+      ]);
+      expect([status, stderr]).toEqual([
+        1,
+        expect.stringContaining(`\nError: @weir-limits/limiter needs Node ${needed} or later, not 20.20.2\n`),
+      ]);
+    }
+    const dist = join(folder, 'node_modules', name, 'dist');
+    for (const one of readdirSync(dist))
+      expect(readFileSync(join(dist, one), 'utf8')).not.toMatch(/^(?:import|export) ?\{.*from ?["']node:/m);
+  });
 
   it('does what its page shows', () => {
     const shown = fencedBlocks(readDocument('docs/library.md')).find(({ language }) => language === 'js');
