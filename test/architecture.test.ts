@@ -483,7 +483,6 @@ const allowed: Record<string, string[]> = {
     'rules',
     'rules/reader',
     'rules/review',
-    'rules/table',
   ],
   'limiter/pprof': ['limiter/capabilities', 'limiter/http', 'process/http', 'process/time'],
   'limiter/quota-service': [

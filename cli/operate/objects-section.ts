@@ -168,7 +168,9 @@ function objectRow(object: ShownObject, { wide }: { wide: boolean }): Row {
 }
 
 function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row {
-  const { namespace, name, domain, fleet, className, controllerName, match, effect, endsAt, why } = override;
+  const { namespace, name, domain, fleet, className, controllerName } = override;
+  const { match, effect, endsAt, why, idle } = override;
+  const remark = why ?? idle;
   return {
     NAMESPACE: namespace,
     OVERRIDE: name,
@@ -179,8 +181,8 @@ function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row 
     EFFECT: effect,
     ENDS: endsAt,
     READY: why === undefined ? 'True' : why.status,
-    REASON: why?.reason,
-    MESSAGE: why?.message,
+    REASON: remark?.reason,
+    MESSAGE: remark?.message,
   };
 }
 

@@ -23,6 +23,17 @@ describe('overrideOf', () => {
     expect(overrideOf(value)).toMatchObject({ standing, endsAt, expiresAt: endsAt, message: '' });
   });
 
+  it('shows the reason why an object that is in force changes nothing', () => {
+    const accepted = {
+      type: 'Accepted',
+      status: 'True',
+      reason: 'NoMatchingRule',
+      message: 'it has no effect: why',
+    };
+    const shown = overrideOf(object(1, { ...status, conditions: [accepted, ready] }));
+    expect(shown).toMatchObject({ standing: 'NoRule', message: 'it has no effect: why' });
+  });
+
   it('has the names of fields of /v1/overrides', () => {
     expect(Object.keys(overrideOf(object(1, status))).sort()).toEqual([
       ...['block', 'createdAt', 'createdBy', 'domain', 'endsAt', 'expiresAt', 'id', 'limiters', 'match'],

@@ -24,7 +24,13 @@ import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shar
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
-import type { OverrideOutcome, OverrideSelector, OverrideTarget } from './override-limiters.ts';
+import {
+  type OverrideOutcome,
+  type OverrideSelector,
+  type OverrideTarget,
+  withFlagNames,
+} from './override-limiters.ts';
+import { noRule } from './shown-objects.ts';
 
 /** The namespace, class and fleet for the objects of a domain. */
 interface Owner {
@@ -87,11 +93,19 @@ async function putObject(
   const { name } = written.metadata;
   printProblem(`ratelimitoverride/${name} ${written.did} ${placeText(namespace)}`);
   const shown = await settled(cluster, { namespace, name, waitMs });
-  const isDone = shown.isReady || waitMs === 0;
-  const notes = isDone ? [] : [`${namespace}/${name} is not Ready: ${shown.why}`];
+  const isSet = shown.isReady || waitMs === 0;
   const words = await wordsOf(cluster, shown.object);
   const override = { ...overrideOf(shown.object), ...(words !== undefined && { words }) };
-  return { overrides: [override], silent: [], notes, isDone };
+  const isIdle = override['standing'] === 'NoRule';
+  const notes = isIdle
+    ? [
+        `${namespace}/${name} is set and changes nothing: ${withFlagNames(override['message'])}`,
+        `remove it with: weir override rm ${namespace}/${name}`,
+      ]
+    : isSet
+      ? []
+      : [`${namespace}/${name} is not Ready: ${shown.why}`];
+  return { overrides: [override], silent: [], notes, isDone: isSet && !isIdle };
 }
 
 function outcomeOf(objects: readonly Json[]): OverrideOutcome {
@@ -311,6 +325,7 @@ export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): 
   const isOutdated = stored.observedGeneration < metadata.generation;
   const status: Json = isOutdated ? {} : stored;
   const ready = (status.conditions ?? []).find(({ type }: Json) => type === 'Ready');
+  const idle = ready?.status === 'True' ? noRule(status.conditions) : undefined;
   const { className: _class, fleet: _fleet, for: length, match = [], ...rest } = spec;
   const endsAt = status.endsAt ?? spec.expiresAt ?? null;
   // The end is not fixed yet.
@@ -328,8 +343,12 @@ export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): 
     secondsLeft:
       endsAt === null ? lengthSeconds : Math.max(0, Math.round((Date.parse(endsAt) - Date.now()) / 1000)),
     createdBy: '',
-    standing: standings[ready?.reason] ?? ready?.reason ?? (isOutdated ? 'NotObserved' : 'NoStatus'),
-    message: ready?.status === 'True' ? '' : (ready?.message ?? ''),
+    standing:
+      (idle && 'NoRule') ??
+      standings[ready?.reason] ??
+      ready?.reason ??
+      (isOutdated ? 'NotObserved' : 'NoStatus'),
+    message: idle?.message ?? (ready?.status === 'True' ? '' : (ready?.message ?? '')),
     limiters: [],
   };
 }

@@ -37,6 +37,8 @@ export interface ShownOverride extends ShownObject {
   endsAt: string;
   /** Whether the override has ended, which is not an error. */
   isOver: boolean;
+  /** The condition that says why the override is in force and has no effect. Undefined if it has one. */
+  idle: ShownCondition | undefined;
 }
 
 export interface ShownFleet {
@@ -85,7 +87,13 @@ export function shownOverride(value: unknown): ShownOverride {
     effect: text(status['effect']),
     endsAt: text(status['endsAt']),
     isOver,
+    idle: shown.why === undefined ? noRule(shown.conditions) : undefined,
   };
+}
+
+/** Returns the condition that says that no rule has the match of an override. */
+export function noRule(conditions: readonly ShownCondition[]): ShownCondition | undefined {
+  return conditions.find(({ type, reason }) => type === 'Accepted' && reason === 'NoMatchingRule');
 }
 
 export function shownFleet(value: unknown): ShownFleet {

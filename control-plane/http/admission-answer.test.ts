@@ -247,6 +247,10 @@ describe('admissionAnswer', () => {
     expect(ask({})).toMatchObject({
       warnings: [expect.stringMatching(/^Conflicted: .*override\/shop\/first: it would not be served$/)],
     });
+    expect(ask({ match: [{ key: 'kee' }], block: undefined, requestsPerUnit: 5 })).toMatchObject({
+      allowed: true,
+      warnings: [expect.stringMatching(/^NoMatchingRule: it would have no effect: .*has the key "kee"/)],
+    });
     const past = { for: undefined, expiresAt: '2025-01-01T00:00:00Z', match: [{ key: 'past' }] };
     expect(ask(past)).toMatchObject({
       warnings: [

@@ -58,10 +58,12 @@ export function admissionAnswer(
 function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
   if (reading === undefined) return noWord;
   if ('unreadable' in reading) return rejected('Invalid', reading.unreadable);
-  const { rules, rejection, inForce } = view.preview(reading.item);
+  const { rules, rejection, inForce, idle } = view.preview(reading.item);
   const mayPass = rejection !== undefined && reasons[rejection.reason].rejects.admission === 'warning';
   if (rejection !== undefined && !mayPass) return rejected(rejection.reason, rejection.problem);
   const warnings = mayPass ? [passingText(rejection, inForce)] : [];
+  if (rejection === undefined && idle !== undefined)
+    warnings.push(`NoMatchingRule: it would have no effect: ${idle}`);
   if (!view.isListed()) {
     warnings.push(
       'the control plane does not know yet which namespace has the domain: it has not read all objects',

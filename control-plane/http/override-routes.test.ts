@@ -76,6 +76,14 @@ describe('GET /v1/overrides of the control plane', () => {
     ]);
   });
 
+  it('reports those that are in force and change nothing, and why', async () => {
+    const { block: _, ...rest } = spec;
+    const idle = override('idle', { spec: { ...rest, requestsPerUnit: 5 }, status: status('True', 'Ready') });
+    expect((await ask([configObject({ name: 'shop' }), idle])).overrides).toMatchObject([
+      { standing: 'NoRule', message: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "k"' },
+    ]);
+  });
+
   it('reports those that are not in force why not', async () => {
     const rows = [
       override('stop', { status: status('True', 'Ready') }),

@@ -190,8 +190,17 @@ function overrideRow(
   const isOver = !accepted.status && isEndReason(accepted.reason);
   // A condition of an older generation does not describe the served override.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
-  const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';
-  const message = ready?.message ?? (accepted.status ? '' : accepted.message);
+  const idle = accepted.status && isReady ? reported?.idle : undefined;
+  const standing = isOver
+    ? 'Ended'
+    : !accepted.status
+      ? accepted.reason
+      : !isReady
+        ? 'Pending'
+        : idle === undefined
+          ? 'InForce'
+          : 'NoRule';
+  const message = idle ?? ready?.message ?? (accepted.status ? '' : accepted.message);
   const common = {
     id: uid,
     name: `${namespace}/${name}`,

@@ -39,8 +39,10 @@ export interface OverrideText {
   effect: string;
   /** The end in milliseconds since 1970. Undefined if it has no end of its own, or if the end is unknown here. */
   endsMs: number | undefined;
-  /** Notes for the owner of a served object. */
-  notes: readonly string[];
+  /** The reason why a served override has no effect with the present rules. Undefined if it has one. */
+  idle: string | undefined;
+  /** A note for the owner of a served override. Empty if there is nothing to add. */
+  note: string;
 }
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };

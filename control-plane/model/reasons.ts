@@ -38,6 +38,11 @@ export const reasons = {
     event: 'Warning',
   },
   Valid: { of: ['Accepted'], status: 'True', text: 'the rules are served', event: 'Normal' },
+  NoMatchingRule: {
+    of: ['Accepted'],
+    status: 'True',
+    text: 'why the [override](overrides.md#objects-in-kubernetes) has no effect: no rule, or no limit, of the domain has its match',
+  },
   Invalid: {
     of: ['Accepted', 'Fleet Ready'],
     status: 'False',

@@ -82,11 +82,14 @@ function acceptedFinding({ accepted, served, override }: ObjectOutcome): Finding
   const { domain, fleet, rules } = served!;
   const what = override === undefined ? counted(rules, 'rule') : `${override.effect} for ${override.match}`;
   const end = override?.endsMs === undefined ? '' : ` until ${endTimeText(override.endsMs)}`;
-  const facts = [
-    `${what} for domain '${domain}' served to fleet '${fleet}'${end}`,
-    ...(override?.notes ?? []),
-  ];
-  return newCondition('Accepted', 'Valid', facts.join('; '));
+  const facts = [`${what} for domain '${domain}' served to fleet '${fleet}'${end}`];
+  if (override?.idle !== undefined) facts.push(`it has no effect: ${override.idle}`);
+  else if (override?.note) facts.push(override.note);
+  return newCondition(
+    'Accepted',
+    override?.idle === undefined ? 'Valid' : 'NoMatchingRule',
+    facts.join('; '),
+  );
 }
 
 function programmedFinding({ outcome, standing, awaitsMore }: ConditionFacts): Finding {

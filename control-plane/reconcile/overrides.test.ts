@@ -68,7 +68,8 @@ describe('overrides', () => {
       match: 'remote_address=203.0.113.7',
       effect: '100 per window',
       endsMs: createdMs + 2 * hourMs,
-      notes: [],
+      idle: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "remote_address"',
+      note: '',
     });
     expect(decision.overrides).toEqual(new Map([['default/shop', 1]]));
   });
@@ -216,7 +217,7 @@ describe('overrides', () => {
     const none = override('none', { spec: { ...rest, match: [{ key: 'nobody' }] } });
     expect(outcomeOn(decide([shop, none]), 'none').override).toMatchObject({
       endsMs: undefined,
-      notes: ['it has no effect: its entries match no rule with exactly one limit'],
+      idle: 'no rule of "shop" has the key "nobody"',
     });
   });
 
@@ -276,13 +277,15 @@ describe('overrides', () => {
   });
 
   it('over a domain that has no rules are served, and say what comes of it', () => {
-    expect(outcomeOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
-      'no RateLimitConfig has rules for the domain: it has no effect until one has',
-    ]);
+    expect(outcomeOn(decide([override('sale')]), 'sale').override).toMatchObject({
+      idle: 'no RateLimitConfig has rules for the domain',
+      note: '',
+    });
     const { requestsPerUnit: _, ...rest } = spec({ block: true });
-    expect(outcomeOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([
-      'no RateLimitConfig has rules for the domain: the override applies without one',
-    ]);
+    expect(outcomeOn(decide([override('stop', { spec: rest })]), 'stop').override).toMatchObject({
+      idle: undefined,
+      note: 'no RateLimitConfig has rules for the domain: the override applies without one',
+    });
   });
 
   it('are decided alike over and over, with the same values', () => {

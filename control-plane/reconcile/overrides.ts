@@ -11,6 +11,7 @@ import { type Limit, Unit } from '../../rules/model.ts';
 import { effectWords, type Override, type OverrideOrigin, overridePlace } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { decodeResource, encodeOverride } from '../../rules/reader/resource.ts';
+import { effectNote, limitsOf, ruleProblem } from '../../rules/review/review-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -46,7 +47,7 @@ interface ReadOverride extends ReadSpec {
   override: Override;
   /** The key that two overrides may not share. Undefined for a grant, because grants add up. */
   key: string | undefined;
-  text: Omit<OverrideText, 'notes'>;
+  text: Omit<OverrideText, 'idle' | 'note'>;
 }
 
 type Reading = ObjectSpecReading<ReadOverride>;
@@ -139,6 +140,7 @@ export class OverrideDecider {
       rejection,
       inForce: { generation: inForce.generation, without: inForce.without },
       isDoubtful: !newest.ok && isInDoubt(newest.unknown),
+      idle: newest.ok ? effectOf(newest, facts).idle : undefined,
     };
   }
 }
@@ -254,7 +256,7 @@ function judge(
       : isOver
         ? { status: false, reason: rejection.reason, message: rejection.problem }
         : rejected(rejection, served && inForce);
-  const override = reported && { ...reported.text, ...endOf(reported, facts) };
+  const override = reported && { ...reported.text, ...effectOf(reported, facts) };
   const isAsGiven =
     given?.served === served &&
     isDeepStrictEqual(given?.outcome.accepted, accepted) &&
@@ -278,7 +280,7 @@ function rejectionOf(
     return ofRest ?? reading.rejection;
   }
   const { fleet, domain, key, text } = reading;
-  const endsMs = endOf(reading, facts).endsMs;
+  const endsMs = effectOf(reading, facts).endsMs;
   if (endsMs !== undefined && (endsMs <= facts.nowMs || isReportedEnded(object, facts)))
     return { reason: 'Expired', problem: `it ended at ${endTimeText(endsMs)}` };
   const rejection = facts.rejection(object, { fleet, domain });
@@ -306,53 +308,57 @@ function isReportedEnded({ generation, status }: ConfigObject, { followed }: Ove
   );
 }
 
-/** Returns the end of an override, or of a grant according to the rules, and notes for its owner. */
-function endOf(
-  { fleet, domain, override, text }: ReadOverride,
-  { rulesOf }: OverrideFacts,
-): Pick<OverrideText, 'endsMs' | 'notes'> {
-  const { effect, endsMs } = override;
-  const rules = rulesOf({ fleet, domain });
-  if (effect.kind === 'grant' && endsMs === undefined) {
-    const end = grantEnd(override, rules);
-    return typeof end === 'number'
-      ? { endsMs: end, notes: [] }
-      : { endsMs: undefined, notes: [`it has no effect: ${end.problem}`] };
-  }
-  if (rules !== undefined) return { endsMs: text.endsMs, notes: [] };
+/** What the rules of the domain say about an override. */
+type EffectByRules = Pick<OverrideText, 'endsMs' | 'idle' | 'note'>;
+
+/** The last effect of each override, with the rules that it depends on. */
+const effects = new WeakMap<ReadOverride, { rules: Resource | undefined; effect: EffectByRules }>();
+
+function effectOf(reading: ReadOverride, { rulesOf }: OverrideFacts): EffectByRules {
+  const rules = rulesOf(reading);
+  const known = effects.get(reading);
+  if (known !== undefined && known.rules === rules) return known.effect;
+  const effect = rules === undefined ? effectAlone(reading) : effectWith(reading, tableOf(rules));
+  effects.set(reading, { rules, effect });
+  return effect;
+}
+
+/** Returns the effect without rules for the domain. */
+function effectAlone({ override: { effect }, text: { endsMs } }: ReadOverride): EffectByRules {
   const worksAlone =
     effect.kind === 'block' ||
     effect.kind === 'shadow' ||
     (effect.kind === 'limit' && effect.unit !== undefined);
-  const then = worksAlone ? 'the override applies without one' : 'it has no effect until one has';
-  return { endsMs: text.endsMs, notes: [`no RateLimitConfig has rules for the domain: ${then}`] };
+  const absence = 'no RateLimitConfig has rules for the domain';
+  return worksAlone
+    ? { endsMs, idle: undefined, note: `${absence}: the override applies without one` }
+    : { endsMs, idle: absence, note: '' };
 }
 
-/** Rule tables of domains with grants, stored as long as their rules do not change. */
+function effectWith({ override, text: { endsMs } }: ReadOverride, table: RuleTable): EffectByRules {
+  const limits = limitsOf(override, table);
+  const idle = ruleProblem(override, table, limits);
+  if (idle !== undefined) return { endsMs, idle, note: '' };
+  const isOpenGrant = override.effect.kind === 'grant' && endsMs === undefined;
+  return {
+    endsMs: isOpenGrant ? grantEnd(override, limits) : endsMs,
+    idle,
+    note: effectNote(override, table, limits),
+  };
+}
+
+/** Rule tables of domains with overrides, stored as long as their rules do not change. */
 const tables = new WeakMap<Resource, RuleTable>();
 
-/**
- * Returns the end in milliseconds since 1970, or the reason why the grant has no effect. `rules`: the rules of its domain; undefined if
- * there are none.
- */
-export function grantEnd(
-  { domain, match, limit: name, createdMs }: Override,
-  rules: Resource | undefined,
-): number | { problem: string } {
-  if (rules === undefined) return { problem: 'the domain has no rules: nothing can be granted' };
+function tableOf(rules: Resource): RuleTable {
   const table = tables.get(rules) ?? new RuleTable(compileRules([decodeResource(rules.bytes)]));
   tables.set(rules, table);
-  const limits = table.match(domain, match)?.rule.limits ?? [];
-  const limit =
-    name === ''
-      ? limits.length === 1
-        ? limits[0]
-        : undefined
-      : limits.find((one) => limitLabel(limits, one) === name);
-  if (limit === undefined) {
-    const which = name === '' ? 'exactly one limit' : `a limit ${name}`;
-    return { problem: `its entries match no rule with ${which}` };
-  }
+  return table;
+}
+
+/** Returns the end of a grant, in milliseconds since 1970. `limits`: the limits of its rule, of which one is the granted one. */
+export function grantEnd({ limit: name, createdMs }: Override, limits: readonly Limit[]): number {
+  const limit = limits.find((one) => name === '' || limitLabel(limits, one) === name)!;
   return endOfWindow(limit, createdMs);
 }
 

@@ -178,6 +178,8 @@ export interface ObjectPreview {
   inForce?: InForce | undefined;
   /** Whether newer schemas might end the rejection. */
   isDoubtful?: boolean;
+  /** The reason why a RateLimitOverride would be served without effect. Undefined if it would have one. */
+  idle?: string | undefined;
 }
 
 /** Reads the spec of a RateLimitConfig. */

@@ -15,12 +15,13 @@ import type { Clock } from '../../process/time/clock.ts';
 import { limitLabel } from '../../rules/describe.ts';
 import { byAge, effectWords, type Override, overrideJson, overridePlace } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
+import { limitsOf, type OverriddenRules, ruleProblem } from '../../rules/review/review-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { grantEndMs } from '../decide/limit-with-overrides.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import { counterProblem } from '../operate/counter-routes.ts';
 import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
-import { limitsOf, type OverriddenRules, type OverridesInForce, ruleProblem } from './overrides-in-force.ts';
+import type { OverridesInForce } from './overrides-in-force.ts';
 import type { StoredOverrides } from './stored-overrides.ts';
 
 export interface OverrideParts {

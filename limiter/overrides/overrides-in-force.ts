@@ -4,25 +4,23 @@
  * overrides in force afterward.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { limitLabel, overrideWords, unusedUnitWords } from '../../rules/describe.ts';
-import type { RuleMatcher } from '../../rules/match-result.ts';
+import { overrideWords } from '../../rules/describe.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import {
   byAge,
   effectWords,
-  isPattern,
   type Override,
   type OverrideState,
   overridePlace,
   overrideStateByTime,
 } from '../../rules/override.ts';
-import { unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
-import { unknownDomainWords } from '../../rules/rule-error.ts';
-import type { RuleTable } from '../../rules/table/rule-table.ts';
+import {
+  effectNote,
+  limitsOf,
+  type OverriddenRules,
+  ruleProblem,
+} from '../../rules/review/review-override.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
-
-/** The methods of the rules in force that are used here. */
-export type OverriddenRules = RuleMatcher & Pick<RuleTable, 'rulesAlong'>;
 
 export interface OverridesInForceOptions {
   /** Makes every thread of this process decide with these overrides. */
@@ -122,11 +120,7 @@ export class OverridesInForce {
     const problem = rules && ruleProblem(override, rules, limits);
     if (problem !== undefined) return { standing: 'NoRule', message: problem };
     if (rules === undefined) return byTime;
-    const message =
-      limits.length > 0 && !isPattern(override)
-        ? unusedUnitWords(override, limits)
-        : (unmatchedWords(override, rules) ?? '');
-    return { ...byTime, message };
+    return { ...byTime, message: effectNote(override, rules, limits) };
   }
 
   close(): void {
@@ -199,45 +193,4 @@ export class OverridesInForce {
     }
     return place;
   }
-}
-
-export function limitsOf({ domain, match }: Override, rules: RuleMatcher): readonly Limit[] {
-  return rules.match(domain, match)?.rule.limits ?? [];
-}
-
-/** Returns a note that the rules have no such domain or key, which may be mistyped. Undefined if they have both. */
-function unmatchedWords({ domain, match }: Override, rules: OverriddenRules): string | undefined {
-  const along = rules.rulesAlong(domain, match);
-  // The list of domains must not be shown to all callers that may change this override.
-  if (along === undefined) return unknownDomainWords(domain, []);
-  return unknownKeyWords(domain, along.rules, match);
-}
-
-/**
- * Returns the reason why an override has no effect with these rules. Undefined if it has an effect, and for patterns, whose matches are
- * unknown. `limits`: the limits of the rule that matches it.
- */
-export function ruleProblem(
-  override: Override,
-  rules: OverriddenRules,
-  limits: readonly Limit[],
-): string | undefined {
-  if (isPattern(override)) return undefined;
-  const { limit, effect } = override;
-  const isNumber = effect.kind === 'limit' || effect.kind === 'grant';
-  if (limits.length === 0) {
-    const works =
-      limit === '' && (effect.kind === 'limit' ? effect.unit !== undefined : effect.kind !== 'grant');
-    if (works) return undefined;
-    const what = unmatchedWords(override, rules) ?? 'no rule with a limit matches';
-    return effect.kind === 'limit' && limit === '' ? `requestsPerUnit needs a unit, as ${what}` : what;
-  }
-  const names = limits.map((one) => limitLabel(limits, one));
-  if (limit !== '')
-    return names.includes(limit)
-      ? undefined
-      : `the rule has no limit ${JSON.stringify(limit)}, but ${names.join(', ')}`;
-  return isNumber && limits.length > 1
-    ? `the rule has several limits: choose one with limit, one of ${names.join(', ')}`
-    : undefined;
 }

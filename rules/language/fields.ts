@@ -475,7 +475,7 @@ export const overrideFields = {
     kind: 'text',
     says: 'end',
     max: 32,
-    pattern: '^([0-9]+(w|d|h|m|s))+$',
+    pattern: '^([0-9]+(mo|w|d|h|m|s|y))+$',
     sentAs: ['endsMs'],
     description: 'Duration from the creation of the object: 30m, 2h, 1d.',
     example: '2h',

@@ -181,6 +181,20 @@ describeWithApiServer('weir override in a cluster', (api) => {
     });
   });
 
+  it('fails for an override that changes nothing, says why, and lists the reason', async () => {
+    const reason = ['--reason', 'load test', '--wait', '60s'];
+    const set = await run('set', 'shop', 'kee=a', '--limit', '100', '--for', '1mo', ...reason);
+    const why =
+      'it has no effect: --limit needs --unit, as no rule of "shop" has the key "kee"; did you mean "key"?';
+    expect(set.status).toBe(1);
+    const [name] = /shops\/shop-\w{8}/.exec(set.stderr)!;
+    expect(set.stderr).toContain(`weir: ${name} is set and changes nothing: `);
+    expect(set.stderr).toContain(why);
+    expect(set.stderr).toContain(`remove it with: weir override rm ${name}\n`);
+    expect((await run('list', 'shop')).stdout).toMatch(/ kee=a +100 +(30d|29d\S+) +NoRule /);
+    expect((await run('rm', name)).status).toBe(0);
+  });
+
   it('makes one object of two that are set at the same time', async () => {
     const place = ['shop', 'key=twice'];
     const block = ['--block', '--for', '1h', '--wait', '0s', '--reason'];
