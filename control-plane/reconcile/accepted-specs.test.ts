@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { configObject } from '../../test/support/config-object-builder.ts';
 import type { LastAcceptedSpec } from '../model/decision.ts';
-import { newerAcceptedSpec } from './accepted-specs.ts';
+import { AcceptedSpecs, fallbackPatienceMs, newerAcceptedSpec } from './accepted-specs.ts';
 
 describe('newerAcceptedSpec', () => {
   const old = { generation: 1, spec: 'one' };
@@ -31,6 +32,12 @@ describe('newerAcceptedSpec', () => {
       { generation: 3, spec: 'three', fallback: old },
     ],
     [
+      'takes the fallback that was stored with the same generation',
+      { generation: 3, spec: 'three' },
+      { generation: 3, spec: 'three', fallback: old },
+      { generation: 3, spec: 'three', fallback: old },
+    ],
+    [
       'has no fallback if the same generation was stored without one',
       { generation: 3, spec: 'three', fallback: old },
       { generation: 3, spec: 'three' },
@@ -45,5 +52,41 @@ describe('newerAcceptedSpec', () => {
   ])('%s', (_, known, stored, joined: LastAcceptedSpec = stored) => {
     expect(newerAcceptedSpec(known, stored)).toEqual(joined);
     expect(newerAcceptedSpec(undefined, stored)).toBe(stored);
+  });
+});
+
+describe('AcceptedSpecs', () => {
+  it('retains each withdrawn fallback for the whole patience, whenever another one is dropped', () => {
+    const spec = { generation: 3, spec: 'three', fallback: { generation: 1, spec: 'one' } };
+    const [a, b] = ['a', 'b'].map((name) =>
+      configObject({ name, uid: name, generation: 3, status: { observedGeneration: 3, conditions: [] } }),
+    );
+    const outcomes = new Map(
+      [a!, b!].map((object) => [
+        object.uid,
+        { object, accepted: { status: true } as const, served: undefined },
+      ]),
+    );
+    const both = new Map([
+      ['a', spec],
+      ['b', spec],
+    ]);
+    const onlyB = new Map([['b', spec]]);
+    const withdrawn = AcceptedSpecs.none
+      .joinedWith(both)
+      .following({ before: both, stored: onlyB }, { monotonicMs: 0 })
+      .following({ before: onlyB, stored: new Map() }, { monotonicMs: 4_000 });
+    const fallbacksAt = (monotonicMs: number) => {
+      const specs = withdrawn.withoutWithdrawn(outcomes, {
+        monotonicMs,
+        isSure: true,
+        controllerName: undefined,
+      });
+      return [...[...specs.known.values()].map(({ fallback }) => fallback?.generation), specs.dueMs];
+    };
+    const dueMs = 4_000 + fallbackPatienceMs;
+    expect(fallbacksAt(fallbackPatienceMs - 1)).toEqual([1, 1, fallbackPatienceMs]);
+    expect(fallbacksAt(fallbackPatienceMs)).toEqual([undefined, 1, dueMs]);
+    expect(fallbacksAt(dueMs)).toEqual([undefined, undefined, Number.POSITIVE_INFINITY]);
   });
 });

@@ -138,6 +138,23 @@ describe('Decider', () => {
     }
   });
 
+  it('takes a status of which nothing is served as no claim', () => {
+    const older = configObject({ name: 'older', createdMs: 1 });
+    const { servedGeneration: _, ...status } = servedStatus({ domain: 'shop' });
+    expect(acceptanceOf(decide([older, configObject({ name: 'b', createdMs: 2, status })]), older)).toBe(
+      'Valid',
+    );
+  });
+
+  it('previews what stays in force of an object that is served', () => {
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
+    const served = configObject({ name: 'a' });
+    decider.decideAll([served], new Map());
+    const next = { ...served, generation: 2, spec: invalidSpec() };
+    expect(decider.preview(next, 0).inForce).toEqual({ generation: 1 });
+    expect(decider.preview({ ...next, uid: 'another' }, 0).inForce).toBeUndefined();
+  });
+
   it('lets one domain be used in two fleets', () => {
     const a = configObject({ name: 'a' });
     const b = configObject({ name: 'b', spec: configSpec({ fleet: 'edge' }) });
@@ -383,6 +400,22 @@ describe('a merged domain', () => {
     ] as const;
     const decision = decide(objects, merging);
     expect(objects.map((object) => outcome(decision, object).accepted.status)).toEqual([true, true, false]);
+  });
+
+  it('moves an object whose rival is rejected in the end, and leaves its former domain to another one', () => {
+    // First `rival` takes 'k' from `moved`, which stays in `old`. Then `holder` takes 'x' from `rival`.
+    const holder = configObject({ name: 'holder', createdMs: 1, spec: configSpec({ keys: ['x'] }) });
+    const moved = configObject({ name: 'moved', createdMs: 3, spec: configSpec({ domain: 'old' }) });
+    const kept = nextLastAccepted(decide([holder, moved], merging), new Map());
+    const objects = [
+      configObject({ name: 'owner', createdMs: 0, spec: configSpec({ domain: 'mail' }) }),
+      { ...holder, generation: 2, spec: configSpec({ domain: 'mail' }) },
+      configObject({ name: 'rival', createdMs: 2, spec: configSpec({ keys: ['x', 'k'] }) }),
+      { ...moved, generation: 2, spec: configSpec({ keys: ['k'] }) },
+      configObject({ name: 'heir', createdMs: 4, spec: configSpec({ domain: 'old' }) }),
+    ];
+    const decision = decide(objects, { ...merging, kept });
+    expect(servedTo(decision, 'default')).toEqual(['default/heir: key', 'default/owner: key', 'shop: x k']);
   });
 
   it('accepts an object whose rival is rejected itself in the end', () => {

@@ -141,7 +141,7 @@ export class Decider {
       ...this.#overrideFacts(nowMs),
       followed,
     });
-    for (const uid of changed) if (!objects.has(uid) && this.#outcomes.has(uid)) outcomes.set(uid, undefined);
+    for (const uid of changed) if (!objects.has(uid)) outcomes.set(uid, undefined);
     for (const [uid, outcome] of decided.outcomes) outcomes.set(uid, outcome);
     this.#outcomes = this.#outcomes.with(outcomes);
     this.#overridden = new Map(
@@ -198,7 +198,7 @@ export class Decider {
     return claims;
   }
 
-  /** Returns the new outcomes of objects whose outcome changed. */
+  /** Returns the outcomes of objects whose outcome may have changed. */
   #resolve(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, ObjectOutcome | undefined> {
     const { uids, places } = this.#claims.resolve(claims);
     this.#served.serve(places, (claim) => {
@@ -216,8 +216,7 @@ export class Decider {
     const changed = new Map<string, ObjectOutcome | undefined>();
     for (const uid of uids) {
       const candidate = this.#candidates.get(uid);
-      const outcome = candidate && outcomeOn(candidate, this.#claims);
-      if (outcome !== this.#outcomes.get(uid)) changed.set(uid, outcome);
+      changed.set(uid, candidate && outcomeOn(candidate, this.#claims));
       const fields = candidate && fieldsOf(candidate);
       if (fields === undefined) this.#newer.delete(uid);
       else this.#newer.set(uid, fields);

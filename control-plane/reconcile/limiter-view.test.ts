@@ -427,6 +427,15 @@ describe('LimiterView', () => {
     expect(later.rejected.items[0]?.sinceMs).toBe(7);
   });
 
+  it('says since when a limiter is back that it waits for', () => {
+    const well = limiter('b', { acceptedVersion: 'v2' });
+    const view = viewOf(ledgerOf('v1', 'v2'), replica(limiter('a', { acceptedVersion: 'v1' }), well));
+    view.update([replica(well)], 20_000);
+    view.update([replica(limiter('a'), well)], 30_000);
+    const { pending } = view.fleet('default').of(since(2));
+    expect(pending.items).toEqual([{ name: 'a', sinceMs: 30_000 }]);
+  });
+
   it('forgets a limiter that goes away', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     view.update([], reconnectGraceMs);
@@ -746,6 +755,11 @@ describe('who is expected', () => {
       expect([at(0, [b], both), view.fleet('default').joining]).toEqual([['1/1', '1/1'], ['a']]);
       expect(view.dueMs).toBe(second);
       expect(at(second, [b], both)).toEqual(['1/2, away a', '1/2, away a']);
+    });
+
+    it('are those whose pod has this uid, whatever name and address they have', () => {
+      at(0, [{ ...a, name: 'other', address: '10.9.9.9' }, b], both);
+      expect(at(second, [{ ...a, name: 'other', address: '10.9.9.9' }, b], both)).toEqual(['2/2', '1/2']);
     });
 
     it('are not those that are not ready and never were there: they join', () => {

@@ -105,10 +105,12 @@ describe('overrides', () => {
   });
 
   it('end if another process leads as soon as it reports that, although the clock is behind', () => {
-    const ended = (controllerName: string, observedGeneration = 1): ConfigObject => {
+    const ended = (controllerName: string | undefined, observedGeneration = 1): ConfigObject => {
       const condition = { type: 'Accepted', status: 'False', reason: 'Expired', message: '' } as const;
       const conditions = [{ ...condition, observedGeneration, lastTransitionTime: '' }];
-      return override('sale', { status: { controllerName, observedGeneration, conditions } });
+      return override('sale', {
+        status: { ...(controllerName !== undefined && { controllerName }), observedGeneration, conditions },
+      });
     };
     const next = override('next', { createdMs: createdMs + 1 });
     const has = (sale: ConfigObject, leads: boolean) =>
@@ -121,6 +123,7 @@ describe('overrides', () => {
     const [stays, takesOver] = ['override/default/sale', 'override/default/next'];
     expect(has(ended('weir/leader'), false)).toBe(takesOver);
     expect(has(ended('weir/leader'), true)).toBe(stays);
+    expect(has(ended(undefined), true)).toBe(stays);
     expect(has(ended('weir/leader', 2), false)).toBe(stays);
     expect(has(ended('weir/other'), false)).toBe(stays);
   });

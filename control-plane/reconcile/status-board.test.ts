@@ -47,10 +47,15 @@ class Leader {
   looked: string[] = [];
   /** Besides the limiter. */
   more: LimiterReport[] = [];
+  /** Edits that are not decided yet, and the version of the last one. */
+  edits = { uids: new Set<string>(), versions: { configs: '1' } };
+  /** The edits that the limiter's replica has decided. Undefined if it is this one. */
+  decidedEdits: { configs: string } | undefined;
 
   evaluate(): void {
     const decision = this.#decider.decideAll(this.decided ?? this.objects, new Map());
-    this.#seen.ledger = this.#seen.ledger.with(decision, this.nowMs);
+    this.#seen.ledger = this.#seen.ledger.with(decision, this.nowMs, this.edits);
+    this.edits = { ...this.edits, uids: new Set() };
     const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
       id: '1',
@@ -67,7 +72,8 @@ class Leader {
         this.rejectedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
     };
     const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
-    this.#seen.update([{ replica: 'r', limiters }], this.nowMs);
+    const { decidedEdits: decided } = this;
+    this.#seen.update([{ replica: 'r', limiters, ...(decided && { decided }) }], this.nowMs);
     const { isOversize, awaitsLimiters, left, nowMs } = this;
     this.looked = [];
     const objects = new Map(this.objects.map((object) => [object.uid, object]));
@@ -227,6 +233,27 @@ describe('StatusBoard', () => {
     leader.nowMs = 30_001;
     leader.objects = leader.objects.map((one) => (one.uid === a.uid ? { ...one, generation: 2 } : one));
     expect([lay(2), counted()]).toEqual([['a True AllLimiters'], 2]);
+  });
+
+  it('waits 1.7 s for a replica that has not decided the edit of an object yet, if nothing else is missing', () => {
+    leader.hasAccepted = true;
+    leader.decidedEdits = { configs: '1' };
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a True AllLimiters', 'b True AllLimiters']);
+    leader.edits = { uids: new Set([b.uid]), versions: { configs: '2' } };
+    leader.objects = leader.objects.map((one) => (one.uid === b.uid ? { ...one, generation: 2 } : one));
+    leader.nowMs = 20_000;
+    leader.evaluate();
+    expect([leader.queue.size, leader.dueMs]).toEqual([0, 21_700]);
+    leader.nowMs = 21_699;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.nowMs = 21_700;
+    leader.evaluate();
+    expect(leader.write()).toEqual(['b False Pending']);
+    leader.decidedEdits = { configs: '2' };
+    leader.evaluate();
+    expect(leader.write()).toEqual(['b True AllLimiters']);
   });
 
   it('offers a status again that could not be written', () => {

@@ -71,7 +71,7 @@ const needsNew: ObjectOutcome = {
 };
 
 function statusWith(facts: Partial<ConfigStatusFacts>): ConfigStatus {
-  return statusOf({
+  const status = statusOf({
     outcome: accepted,
     standing: standing(3),
     awaitsMore: false,
@@ -81,6 +81,9 @@ function statusWith(facts: Partial<ConfigStatusFacts>): ConfigStatus {
     nowMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
     ...facts,
   });
+  // Otherwise, the stored status would always differ from it.
+  expect(JSON.parse(JSON.stringify(status))).toStrictEqual(status);
+  return status;
 }
 
 /** `True AllLimiters: message`; undefined without the condition. */

@@ -125,6 +125,13 @@ describe('DomainRecordStore', () => {
     ]);
   });
 
+  it('stores nothing before the first domain has an owner', async () => {
+    const { time, leader, maps } = await setUp();
+    leader.decided(decision('!shop/a'));
+    await time.advance(5_000);
+    expect(maps()).toEqual([]);
+  });
+
   it.each(['deleted', 'damaged'])(
     'stores a record again that is %s before its write is answered',
     async (what) => {

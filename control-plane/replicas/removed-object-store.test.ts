@@ -71,6 +71,16 @@ it('only the leader writes', async () => {
   expect(stored()).toEqual([]);
 });
 
+it('nothing is written after the store is closed', async () => {
+  const { time, open, writes } = setUp();
+  const leader = open('leader', true);
+  await time.advance(1_000);
+  await leader.close();
+  leader.sync([removed('a')]);
+  await time.advance(10_000);
+  expect(writes).toEqual([]);
+});
+
 it('all deleted objects are stored, in several ConfigMaps if necessary', async () => {
   const { time, open, read, stored, telemetry } = setUp();
   const leader = open('leader', true);

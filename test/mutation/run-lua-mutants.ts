@@ -14,7 +14,7 @@ import { lineOf, type MutantReport } from './score.ts';
 /** Tests that reserve. The Lua of reservations runs in no other tests. */
 const ofReservations = [
   ...['redis-reservation-clock', 'redis-reservations', 'redis-reservation-loss', 'redis-lifetimes'],
-  'redis-full',
+  ...['redis-full', 'redis-reservation-reset'],
 ];
 const ofCounters = [
   ...['redis-store', 'counter-store', 'redis-bounds', 'stop-when-over', 'redis-leases'],

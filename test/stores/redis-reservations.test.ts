@@ -109,6 +109,31 @@ describeWithBothRedis('reservations in Redis', (path) => {
     return { call, answers: ops.map(({ error, after }) => error?.message ?? after) };
   };
 
+  it.each([
+    ['plain', false, false],
+    ['plain, with stop-when-over', false, true],
+    ['with a bound', true, false],
+    ['with a bound, with stop-when-over', true, true],
+  ])(
+    'reports on a counter exceeded by one, %s, whether reservations are open or have expired',
+    async (name, isBounded, stopWhenOver) => {
+      const store = await openStore();
+      const exceeded = async (ttlMs: number) => {
+        const counter = reservedCounter({ stem: `1{exceeded;${name}${ttlMs}}`, amount: 10, ttlMs });
+        await submitCall(store, reserveCall({ id: 'any', counters: [counter] }));
+        // By then, the shorter one has expired.
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        const { key, bound, ttlSeconds } = counter;
+        const given = { key, ttlSeconds, limit: 10, ...(isBounded && { bound }) };
+        const [op] = await submit(store, [counterOp(given)], { stopWhenOver });
+        const { mayReturn = false, hasExpired = false } = op!;
+        return { mayReturn, hasExpired };
+      };
+      expect(await exceeded(60_000)).toEqual({ mayReturn: true, hasExpired: false });
+      expect(await exceeded(1)).toEqual({ mayReturn: false, hasExpired: true });
+    },
+  );
+
   it('does all that a turn mixes by one call', async () => {
     const store = await openStore();
     await mixedTurn(store, 'first');

@@ -613,6 +613,16 @@ export function reservationStoreSuite(
     expect(await store.notes!.recall(id)).toBe(note);
   });
 
+  it('gives the notes of all reservations of a turn', async () => {
+    const ids = [freshId(), freshId(), freshId()];
+    const asked = ids.map((id) =>
+      reserve(id, countersOf([fresh(), fresh()], { amount: 1 }), { note: `of ${id}` }),
+    );
+    await Promise.all(asked);
+    const notes = await Promise.all(ids.map((id) => store.notes!.recall(id)));
+    expect(notes).toEqual(ids.map((id) => `of ${id}`));
+  });
+
   it('repeats a reservation with a note for a call without one', async () => {
     const id = freshId();
     const counters = countersOf([fresh()], { amount: 1 });

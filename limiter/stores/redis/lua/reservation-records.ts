@@ -167,14 +167,12 @@ function my.addOpen(side, tail, more, hits)
   end
 end
 
--- Makes the head that of the latest window.
+-- Makes the head that of the latest window. No record of a later one is open.
 function my.turnTo(side, tail)
   if side.window == tail or (tonumber(side.window) or -1) > (tonumber(tail) or -1) then return end
-  local count, taken = my.openOf(side, tail)
-  if count > 0 then my.put(side, 'o' .. tail, false) end
   if side.count > 0 then my.put(side, 'o' .. side.window, my.number(side.count) .. ' ' .. my.number(side.taken)) end
-  side.others = math.max(0, side.others + side.count - count)
-  side.window, side.count, side.taken, side.isChanged = tail, count, taken, true
+  side.others = side.others + side.count
+  side.window, side.count, side.taken, side.isChanged = tail, 0, 0, true
 end
 
 -- Makes both keys live until this time.

@@ -227,10 +227,8 @@ function my.chargeUnreserved(call, counter, name)
   counter.delta = my.chargeAnyway(counter, counter.amount)
   counter.outcome = 'c'
   if call.isMarker or call.id == '' then return end
-  my.keep(counter.side, name, {
-    state = 's', onExpiry = 'r', amount = 0, ttl = 0, due = nowMs, tail = counter.tail, taken = 0, a = 0, b = 0, c = 0,
-    charged = counter.amount, back = '', width = 0, descriptors = 0,
-  })
+  -- As if 0 had been reserved.
+  my.put(counter.side, name, format('s%d or%s 0 0 %d 0 0', counter.amount, counter.tail, nowMs))
   my.forgetAt(counter.side, name, nowMs + recordMs)
 end
 
