@@ -46,7 +46,7 @@ export const findingKinds = {
     'reader',
   ],
   'misplaced-file': ['warning', 'A file of callers, profiles or overrides is in the folder of the rules'],
-  'passed-over': ['warning', 'A file has rules, but not the name of a rule file', 'reader'],
+  'ignored-file': ['warning', 'A file has rules, but not the name of a rule file', 'reader'],
   unreadable: ['error', 'A file or folder cannot be read', 'reader'],
   callers: ['error', 'A callers file has a mistake'],
   profiles: ['error', 'A file of profiles has a mistake'],
@@ -72,11 +72,11 @@ export const findingKinds = {
     'review',
   ],
   'large-estimate': ['error', 'An estimate is larger than the limit', 'review'],
-  'taken-as-written': ['warning', 'A value looks like a pattern, but is compared literally', 'review'],
+  'literal-pattern': ['warning', 'A value looks like a pattern, but is compared literally', 'review'],
   'dotted-metric': ['warning', 'Dots add levels to the names of statistics', 'review'],
   'shared-metric': ['warning', 'Rules share the names of their statistics', 'review'],
   'inner-shared-wildcard': ['warning', 'share_threshold is set, but the pattern does not end in *', 'review'],
-  'meeting-counters': ['warning', 'Counters of rules could share a key', 'review'],
+  'colliding-counters': ['warning', 'Counters of rules could share a key', 'review'],
   'unmatched-descriptor': ['error', 'A descriptor of the proxy has no limit', 'proxy'],
   'unreached-rule': ['error', 'No descriptor of the proxy reaches a rule', 'proxy'],
   'domain-without-rules': ['error', 'A domain of the proxy has no rules', 'proxy'],
@@ -87,7 +87,7 @@ export const findingKinds = {
   'invalid-rate-limit': ['error', 'Envoy would not load an action', 'proxy'],
   'no-rate-limit-filter': ['warning', 'Routes have no filter', 'proxy'],
   'shadowed-rate-limits': ['warning', 'A route hides rate_limits of its virtual host', 'proxy'],
-  'unasked-domain': ['warning', 'No filter asks for a domain that has rules', 'proxy'],
+  'unused-domain': ['warning', 'No filter asks for a domain that has rules', 'proxy'],
   'charged-later': ['warning', 'A rule is charged after requests, and so never limits them', 'proxy'],
   'quota-crash': ['error', 'A configuration of the quota filter crashes Envoy', 'quota filter'],
   'quota-fallback': [
@@ -103,7 +103,7 @@ export const findingKinds = {
     'The rule of a bucket cannot be assigned to quota clients',
     'quota filter',
   ],
-  'never-settled': ['warning', 'A list of rate_limits reserves, but never commits', 'proxy'],
+  'never-committed': ['warning', 'A list of rate_limits reserves, but never commits', 'proxy'],
 } as const satisfies Record<string, readonly ['error' | 'warning' | 'note', string, ...Reporter[]]>;
 
 type Kinds = typeof findingKinds;

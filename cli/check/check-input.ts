@@ -341,7 +341,7 @@ function countedRules(
 
 /** Lists files of a folder that no limiter reads but that look like rules. */
 function passedOver({ otherFiles, warnings }: RuleInput): SkippedObject[] {
-  const files = warnings.filter(({ code }) => code === 'passed-over').map(({ source }) => source);
+  const files = warnings.filter(({ code }) => code === 'ignored-file').map(({ source }) => source);
   return [...new Set([...files, ...otherFiles])].map((file) => ({ file, type: 'file', line: undefined }));
 }
 

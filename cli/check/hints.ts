@@ -33,7 +33,7 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'share-threshold-without-wildcard':
     'remove share_threshold, or write a value with *: a value without * is only one value',
   'unread-document': 'write each domain into its own file',
-  'passed-over': 'rename it so that it ends in .yaml; the Go service reads files with any name',
+  'ignored-file': 'rename it so that it ends in .yaml; the Go service reads files with any name',
   'key-not-a-string': 'put the value into quotes',
 };
 

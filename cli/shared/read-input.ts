@@ -121,7 +121,7 @@ function readStandardInput(): RuleFolderReading {
 function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
   const holdsRules = 'has rules but is not read: only *.yaml and *.yml are rule files';
   return files.flatMap(({ path, text }) => {
-    if (looksLikeRules(text)) return [unplacedError('passed-over', path, holdsRules)];
+    if (looksLikeRules(text)) return [unplacedError('ignored-file', path, holdsRules)];
     const decoded = decodeYaml(text);
     const problem = typeof decoded === 'string' ? jsonProblem(decoded) : 'is not UTF-8 text';
     return problem === undefined ? [] : [unplacedError('unreadable', path, `${problem}, and is skipped`)];

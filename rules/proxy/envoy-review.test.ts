@@ -273,7 +273,7 @@ describe('reviewEnvoy', () => {
   it('finds a domain without rules, and rules that no proxy asks for', () => {
     expect(reported(manager(forwarded(good)).replace('domain: shop', 'domain: shpo'))).toEqual([
       'error domain-without-rules envoy.yaml:5: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
-      'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
+      'warning unused-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
     ]);
   });
 
@@ -344,7 +344,7 @@ descriptors:
       );
       expect(reported(asking(reserves), reserving() + others.join(''))).toEqual([
         expect.stringMatching(
-          /^warning never-settled .* of team, team=t0, team=t1, team=t2, team=t3 \.\.\.$/,
+          /^warning never-committed .* of team, team=t0, team=t1, team=t2, team=t3 \.\.\.$/,
         ),
       ]);
     });
@@ -363,7 +363,7 @@ descriptors:
     ])('finds that nothing commits with %s', (_, envoy, more, end) => {
       expect(reported(envoy, reserving(more))).toEqual([
         expect.stringMatching(
-          `^warning never-settled envoy.yaml:\\d+: this reserves, but no request commits: the whole amount ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
+          `^warning never-committed envoy.yaml:\\d+: this reserves, but no request commits: the whole amount ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
         ),
       ]);
     });

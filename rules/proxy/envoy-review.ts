@@ -323,7 +323,7 @@ class EnvoyReview {
   #unaskedDomain(domain: string): void {
     const source = this.#sources.findIndex((one) => one.source.domain === domain);
     const text = `no rate limit filter asks for the domain "${domain}"`;
-    this.#warning('unasked-domain', this.#placeIn({ source, path: ['domain'] }), text);
+    this.#warning('unused-domain', this.#placeIn({ source, path: ['domain'] }), text);
   }
 
   /** Returns the place of a rule in its file. */
@@ -373,7 +373,7 @@ class EnvoyReview {
         : 'is released';
       const text = `this reserves, but no request commits: the whole amount ${end} after the ttl of ${firstFew(open.map(ruleName))}`;
       const hint = 'add the same actions with "settle" and apply_on_stream_done, as "weir envoy" writes them';
-      this.#warning('never-settled', place, text, hint);
+      this.#warning('never-committed', place, text, hint);
     }
   }
 

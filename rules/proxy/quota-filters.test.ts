@@ -112,7 +112,7 @@ describe('quota filters', () => {
   it('may ask for a domain without rules', () => {
     expect(reported(quota({ domain: 'shpo' }))).toEqual([
       'error domain-without-rules envoy.yaml:4: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
-      'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
+      'warning unused-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
     ]);
   });
 

@@ -4,7 +4,7 @@ import { reviewSources } from './review-sources.ts';
 
 function warningsOf(key: string, value: string): string[] {
   return reviewSources([source('d', [rule({ key, value, rateLimit: limit() })])])
-    .filter(({ code }) => code === 'taken-as-written')
+    .filter(({ code }) => code === 'literal-pattern')
     .map(({ path, text }) => `${path.join('.')}: ${text}`);
 }
 

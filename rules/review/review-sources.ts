@@ -198,7 +198,7 @@ export function collisionWarning(
 ): PlacedWarning {
   const { first, second } = pair;
   const warning: RuleWarning = {
-    code: 'meeting-counters',
+    code: 'colliding-counters',
     source: second.source,
     path: [...second.path, 'key'],
     text: collisionText(pair, sources, more),

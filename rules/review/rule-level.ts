@@ -99,7 +99,7 @@ export function literalTexts(rules: readonly PlacedRule[]): RuleWarning[] {
       const found = field === 'value' ? lookOf(rule) : spacesAround(rule.key);
       if (found === undefined) return [];
       const text = `'${rule[field]}' ${found.look} but is compared literally`;
-      return [warningAt(placed, [field], { code: 'taken-as-written', text, hint: found.hint })];
+      return [warningAt(placed, [field], { code: 'literal-pattern', text, hint: found.hint })];
     }),
   );
 }

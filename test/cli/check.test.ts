@@ -639,12 +639,12 @@ descriptors:
     const { skipped, findings } = JSON.parse(json.stdout);
     const files = ['old.yaml.bak', 'rules', 'x.json'].map((name) => join(folder, name));
     expect(findings.map(({ code, file }: { code: string; file: string }) => [code, file])).toEqual(
-      files.map((file) => ['passed-over', file]),
+      files.map((file) => ['ignored-file', file]),
     );
     expect(skipped.map(({ file }: { file: string }) => file)).toEqual([...files, join(folder, 'other.json')]);
     const { stdout } = runWeir(['check', folder]);
     expect(stdout).toContain(
-      `${files[1]}: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]\n`,
+      `${files[1]}: warning: has rules but is not read: only *.yaml and *.yml are rule files [ignored-file]\n`,
     );
     expect(stdout).toContain(
       'ok with 3 warnings: 1 file, 1 domain, 2 rules; 2 other JSON files skipped; 2 files with other names skipped\n',
@@ -785,7 +785,7 @@ descriptors:
     );
     const { status, stdout } = runWeir(['check', path]);
     expect(stdout).toContain(
-      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [meeting-counters]`,
+      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [colliding-counters]`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
@@ -795,7 +795,7 @@ descriptors:
     expect(runWeir(['check', '--strict', '--setting', 'COUNTER_KEYS=compatible', path], { env }).status).toBe(
       1,
     );
-    expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
+    expect(runWeir(['check', '--strict', '--allow', 'colliding-counters', path]).status).toBe(0);
   });
 
   it.each([
@@ -822,7 +822,7 @@ descriptors:
       `${manifest('one', 'bank', 'ip')}---\n${manifest('two', 'bank_ip', 'x')}`,
     );
     const { stdout } = runWeir(['check', path]);
-    expect(stdout).toContain('[meeting-counters]');
+    expect(stdout).toContain('[colliding-counters]');
     expect(stdout).toContain(
       'rule x of domain bank_ip counts as bank_ip_x_*_, which can be a key of rule ip of domain bank as well',
     );

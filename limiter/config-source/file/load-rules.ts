@@ -19,7 +19,7 @@ export function passedOverRules(others: ReadonlyMap<string, string>, extensions:
   return [...others].slice(0, maxFiles).flatMap(([name, path]): RuleError[] => {
     if (!holdsRules(path)) return [];
     const text = `has rules but is not read: only ${extensions} are rule files`;
-    return [unplacedError('passed-over', name, text)];
+    return [unplacedError('ignored-file', name, text)];
   });
 }
 

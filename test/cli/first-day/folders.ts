@@ -45,7 +45,7 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/shop.json: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]
+    answer: `rules/shop.json: warning: has rules but is not read: only *.yaml and *.yml are rule files [ignored-file]
   hint: rename it so that it ends in .yaml; the Go service reads files with any name
 ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file skipped
 `,
@@ -143,7 +143,7 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
     },
-    answer: `rules/shop.conf: warning: has rules but is not read: only *.yaml and *.yml are rule files [passed-over]
+    answer: `rules/shop.conf: warning: has rules but is not read: only *.yaml and *.yml are rule files [ignored-file]
   hint: rename it so that it ends in .yaml; the Go service reads files with any name
 ok with 1 warning: 1 file, 1 domain, 1 rule; 1 file with other names skipped
 `,

@@ -263,7 +263,7 @@ descriptors:
   4 |     value: ^/api/.*$
     |            ^^^^^^^^^
   hint: mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead
-rules.yaml:4:12: warning: '^/api/.*$' looks like a regular expression but is compared literally [taken-as-written]
+rules.yaml:4:12: warning: '^/api/.*$' looks like a regular expression but is compared literally [literal-pattern]
   4 |     value: ^/api/.*$
     |            ^^^^^^^^^
   hint: * stands for any text, and all other characters for themselves
@@ -278,7 +278,7 @@ descriptors:
     value: 10.0.0.0/8
     rate_limit: { unit: minute, requests_per_unit: 5 }
 `,
-    answer: `rules.yaml:4:12: warning: '10.0.0.0/8' looks like a range of addresses but is compared literally [taken-as-written]
+    answer: `rules.yaml:4:12: warning: '10.0.0.0/8' looks like a range of addresses but is compared literally [literal-pattern]
   4 |     value: 10.0.0.0/8
     |            ^^^^^^^^^^
   hint: each request has a single address; to limit ranges, use Envoy's masked_remote_address and a rule with that key
