@@ -48,7 +48,7 @@ const fleets = {
                 html`${shown(name)} <small class="faint">${instance && instance !== name ? shown(instance) : nothing}</small>`,
             },
             {
-              label: 'Standing',
+              label: 'State',
               cell: (one) =>
                 html`${standing(one)}${one.refusal ? html` <small>${shown(one.refusal.message)}</small>` : nothing}`,
             },
@@ -91,7 +91,7 @@ const objects = {
                 html`${shown(`${namespace}/${name}`)} <small class="faint">${kind}</small>`,
             },
             {
-              label: 'Standing',
+              label: 'State',
               cell: (one) =>
                 html`<ul class="list">${(one.conditions ?? []).map((/** @type {any} */ condition) => html`<li>${badge(conditionStanding(condition), html`${condition.type}: ${condition.reason ?? condition.status}`)} <small>${shown(condition.message)}</small></li>`)}</ul>`,
             },

@@ -15,7 +15,7 @@ export const overrides = {
 };
 
 /** Others are reasons why an override is not accepted. */
-const standings = /** @type {Record<string, 'good' | 'warn' | 'bad' | 'plain'>} */ ({
+const states = /** @type {Record<string, 'good' | 'warn' | 'bad' | 'plain'>} */ ({
   InForce: 'good',
   Pending: 'warn',
   Ended: 'plain',
@@ -33,9 +33,9 @@ export function overrideTable(rows, change) {
       },
       { label: 'Effect', cell: (one) => effectText(one) },
       {
-        label: 'Standing',
-        cell: ({ standing, message }) =>
-          html`${badge(standings[standing] ?? 'bad', standing)}${message ? html` <small>${shown(message)}</small>` : nothing}`,
+        label: 'State',
+        cell: ({ state, message }) =>
+          html`${badge(states[state] ?? 'bad', state)}${message ? html` <small>${shown(message)}</small>` : nothing}`,
       },
       {
         label: 'Left',

@@ -59,7 +59,7 @@ export function isPattern({ match }: Pick<Override, 'match'>): boolean {
 }
 
 export interface OverrideState {
-  readonly standing: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
+  readonly state: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
   /** The message for people. Empty if there is nothing to add. */
   readonly message: string;
   /** The words for what it changes, by the rules in force. Undefined if the rules are unknown. */
@@ -70,7 +70,7 @@ export interface OverrideState {
 export function overrideJson(
   override: Override,
   nowMs: number,
-  { standing, message, words }: OverrideState = overrideStateByTime(override, nowMs),
+  { state, message, words }: OverrideState = overrideStateByTime(override, nowMs),
 ): Record<string, unknown> {
   const { id, source, name, domain, match, limit, createdMs, endsMs, reason, by } = override;
   const endsAt = endsMs === undefined ? null : new Date(endsMs).toISOString();
@@ -82,14 +82,14 @@ export function overrideJson(
     endsAt,
     secondsLeft: endsMs === undefined ? null : Math.max(0, Math.ceil((endsMs - nowMs) / 1000)),
     createdBy: by,
-    standing,
+    state,
     message,
     ...(words !== undefined && { words }),
   };
 }
 
 export function overrideStateByTime({ endsMs }: Override, nowMs: number): OverrideState {
-  return { standing: endsMs !== undefined && endsMs <= nowMs ? 'Ended' : 'InForce', message: '' };
+  return { state: endsMs !== undefined && endsMs <= nowMs ? 'Ended' : 'InForce', message: '' };
 }
 
 /** Returns the field that sets the effect, and `unit`. */

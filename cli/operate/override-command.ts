@@ -216,7 +216,7 @@ function overridesText(overrides: readonly Json[]): string {
             ? 'permanent'
             : 'its window'
           : durationText(one.secondsLeft),
-      STANDING: one.standing,
+      STATE: one.state,
       ...(overrides.some(({ limiters }) => limiters.length > 0) && { LIMITERS: one.limiters.length }),
       ...(overrides.some(({ createdBy }) => createdBy) && { BY: one.createdBy }),
       REASON: one.reason,

@@ -53,7 +53,7 @@ export function limitersTarget(flags: ParsedFlags): OverrideTarget {
       const method = wanted.grant === undefined ? 'PUT' : 'POST';
       const outcome = await change({ method, path, body: wanted }, (made) => [made]);
       const { overrides } = outcome;
-      const isDone = overrides.every(({ standing }) => standing !== 'NoRule');
+      const isDone = overrides.every(({ state }) => state !== 'NoRule');
       const isDomainUnknown = overrides.some(({ message }) => unknownDomain.test(message));
       const request = { domain: wanted.domain, entries: wanted.match };
       const hint = isDomainUnknown
@@ -84,7 +84,7 @@ interface Reported {
   overrides: Json[];
 }
 
-/** Joins answers. An override that several limiters report with the same standing is listed once. */
+/** Joins answers. An override that several limiters report with the same state is listed once. */
 function outcomeOf(
   all: readonly Reported[],
   silent: FailedLimiter[],
@@ -94,7 +94,7 @@ function outcomeOf(
   const overrides = new Map<string, Json>();
   for (const { member, overrides: reported } of all) {
     for (const one of reported) {
-      const key = `${one.source} ${one.id} ${one.standing}`;
+      const key = `${one.source} ${one.id} ${one.state}`;
       const known = overrides.get(key) ?? { ...one, limiters: [] };
       known.limiters.push(member.name);
       overrides.set(key, known);
@@ -116,13 +116,13 @@ export function withFlagNames(message: string): string {
 
 /** Returns notes about overrides that were created. `hint`: a key or domain that may be misspelled. */
 function remarksOn(overrides: readonly Json[], flags: ParsedFlags, hint?: string): string[] {
-  const remarks = overrides.flatMap(({ limiters, standing, message }) => {
-    if (!message || (standing !== 'NoRule' && standing !== 'InForce')) return [];
-    const how = standing === 'NoRule' ? 'is set and changes nothing' : 'note';
+  const remarks = overrides.flatMap(({ limiters, state, message }) => {
+    if (!message || (state !== 'NoRule' && state !== 'InForce')) return [];
+    const how = state === 'NoRule' ? 'is set and changes nothing' : 'note';
     const words = withFlagNames(message).replace(unknownDomain, (found) => hint ?? found);
     return limiters.map((limiter: string) => `${limiter}: ${how}: ${words}`);
   });
-  const idle = overrides.filter(({ standing }) => standing === 'NoRule');
+  const idle = overrides.filter(({ state }) => state === 'NoRule');
   return idle.length === 0 ? remarks : [...remarks, `remove it with: ${removal(idle, flags)}`];
 }
 

@@ -19,8 +19,8 @@ describe('overrideOf', () => {
     ['with its status', object(1, status), 'InForce', '2026-12-01T00:00:00Z'],
     ['without the status of an older generation', object(2, status), 'NotObserved', '2027-01-01T00:00:00Z'],
     ['without a status', object(1), 'NoStatus', '2027-01-01T00:00:00Z'],
-  ])('shows an object %s', (_, value, standing, endsAt) => {
-    expect(overrideOf(value)).toMatchObject({ standing, endsAt, expiresAt: endsAt, message: '' });
+  ])('shows an object %s', (_, value, state, endsAt) => {
+    expect(overrideOf(value)).toMatchObject({ state, endsAt, expiresAt: endsAt, message: '' });
   });
 
   it('shows the reason why an object that is in force changes nothing', () => {
@@ -31,13 +31,13 @@ describe('overrideOf', () => {
       message: 'it has no effect: why',
     };
     const shown = overrideOf(object(1, { ...status, conditions: [accepted, ready] }));
-    expect(shown).toMatchObject({ standing: 'NoRule', message: 'it has no effect: why' });
+    expect(shown).toMatchObject({ state: 'NoRule', message: 'it has no effect: why' });
   });
 
   it('has the names of fields of /v1/overrides', () => {
     expect(Object.keys(overrideOf(object(1, status))).sort()).toEqual([
       ...['block', 'createdAt', 'createdBy', 'domain', 'endsAt', 'expiresAt', 'id', 'limiters', 'match'],
-      ...['message', 'name', 'reason', 'secondsLeft', 'source', 'standing'],
+      ...['message', 'name', 'reason', 'secondsLeft', 'source', 'state'],
     ]);
   });
 });

@@ -96,7 +96,7 @@ async function putObject(
   const isSet = shown.isReady || waitMs === 0;
   const words = await wordsOf(cluster, shown.object);
   const override = { ...overrideOf(shown.object), ...(words !== undefined && { words }) };
-  const isIdle = override['standing'] === 'NoRule';
+  const isIdle = override['state'] === 'NoRule';
   const notes = isIdle
     ? [
         `${namespace}/${name} is set and changes nothing: ${withFlagNames(override['message'])}`,
@@ -343,9 +343,9 @@ export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): 
     secondsLeft:
       endsAt === null ? lengthSeconds : Math.max(0, Math.round((Date.parse(endsAt) - Date.now()) / 1000)),
     createdBy: '',
-    standing:
+    state:
       (idle && 'NoRule') ??
-      standings[ready?.reason] ??
+      states[ready?.reason] ??
       ready?.reason ??
       (isOutdated ? 'NotObserved' : 'NoStatus'),
     message: idle?.message ?? (ready?.status === 'True' ? '' : (ready?.message ?? '')),
@@ -354,7 +354,7 @@ export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): 
 }
 
 /** Maps the words of objects to those of limiters. */
-const standings: Readonly<Record<string, string>> = { Ready: 'InForce', Expired: 'Ended' };
+const states: Readonly<Record<string, string>> = { Ready: 'InForce', Expired: 'Ended' };
 
 /** Removes objects by name, or by their match. */
 async function removeObjects(

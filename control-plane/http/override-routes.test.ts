@@ -69,7 +69,7 @@ describe('GET /v1/overrides of the control plane', () => {
         endsAt: '2026-11-23T11:00:00.000Z',
         secondsLeft: 3_000,
         createdBy: '',
-        standing: 'InForce',
+        state: 'InForce',
         message: 'said',
         ready: { status: 'True', reason: 'Ready' },
       },
@@ -80,7 +80,7 @@ describe('GET /v1/overrides of the control plane', () => {
     const { block: _, ...rest } = spec;
     const idle = override('idle', { spec: { ...rest, requestsPerUnit: 5 }, status: status('True', 'Ready') });
     expect((await ask([configObject({ name: 'shop' }), idle])).overrides).toMatchObject([
-      { standing: 'NoRule', message: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "k"' },
+      { state: 'NoRule', message: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "k"' },
     ]);
   });
 
@@ -92,7 +92,7 @@ describe('GET /v1/overrides of the control plane', () => {
       override('bad', { spec: { domain: 'shop' } }),
     ];
     const { overrides } = await ask(rows);
-    expect(overrides.map(({ name, standing, secondsLeft }) => [name, standing, secondsLeft])).toEqual([
+    expect(overrides.map(({ name, state, secondsLeft }) => [name, state, secondsLeft])).toEqual([
       ['default/bad', 'Invalid', null],
       ['default/over', 'Ended', 0],
       ['default/stop', 'InForce', 3_000],
@@ -107,9 +107,9 @@ describe('GET /v1/overrides of the control plane', () => {
     ['nobody knows of', status('Unknown', 'Disconnected'), 'Pending'],
     ['was Ready as something else', status('True', 'Ready', 0), 'Pending'],
     ['every limiter has', status('True', 'Ready'), 'InForce'],
-  ])('says of one that %s what it is', async (_, given, standing) => {
+  ])('says of one that %s what it is', async (_, given, state) => {
     const { overrides } = await ask([override('stop', { status: given })]);
-    expect(overrides[0]).toMatchObject({ standing, message: given === undefined ? '' : 'said' });
+    expect(overrides[0]).toMatchObject({ state, message: given === undefined ? '' : 'said' });
   });
 
   it('keeps to one domain, and to those that the caller may read', async () => {

@@ -191,7 +191,7 @@ function overrideRow(
   // A condition of an older generation does not describe the served override.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const idle = accepted.status && isReady ? reported?.idle : undefined;
-  const standing = isOver
+  const state = isOver
     ? 'Ended'
     : !accepted.status
       ? accepted.reason
@@ -205,7 +205,7 @@ function overrideRow(
     id: uid,
     name: `${namespace}/${name}`,
     fleet: served?.fleet ?? textIn(spec, 'fleet') ?? null,
-    standing,
+    state,
     message,
     ready: ready === undefined ? null : { status: ready.status, reason: ready.reason },
   };

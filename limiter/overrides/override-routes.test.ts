@@ -9,9 +9,9 @@ function routesOf(overrides: readonly Override[], kind: 'redis' | 'memcache' = '
     clock: { nowMs: () => 1_000 },
     inForce: {
       all: () => overrides,
-      standingOf: ({ id }: Override) => {
+      stateOf: ({ id }: Override) => {
         asked.push(id);
-        return { standing: 'InForce', message: '' };
+        return { state: 'InForce', message: '' };
       },
     },
   };

@@ -92,7 +92,7 @@ function* listLines(
 ): Generator<string> {
   yield '{"overrides":[';
   for (const [i, one] of overrides.entries()) {
-    const text = JSON.stringify(overrideJson(one, clock.nowMs(), inForce.standingOf(one)));
+    const text = JSON.stringify(overrideJson(one, clock.nowMs(), inForce.stateOf(one)));
     yield i < overrides.length - 1 ? `${text},` : text;
   }
   yield `],${JSON.stringify({ notes }).slice(1)}`;
@@ -296,7 +296,7 @@ function reported(parts: OverrideParts, { actor }: ApiCall, override: Override, 
 function jsonOf({ inForce, clock }: OverrideParts, override: Override): Record<string, unknown> {
   const known =
     inForce.all().find(({ id, source }) => id === override.id && source === override.source) ?? override;
-  return overrideJson(known, clock.nowMs(), inForce.standingOf(known));
+  return overrideJson(known, clock.nowMs(), inForce.stateOf(known));
 }
 
 function targetOf({ match, limit }: Override): string {

@@ -41,18 +41,12 @@ describe('OverridesInForce', () => {
     const older = override('older', { source: 'object', createdMs: 10, endsMs: 6_000 });
     await inForce.use('object', [older]);
     expect(orders).toEqual([['younger'], ['older']]);
-    expect([inForce.standingOf(older).standing, inForce.standingOf(younger).standing]).toEqual([
-      'InForce',
-      'Conflicted',
-    ]);
-    expect(inForce.standingOf(younger).message).toBe('object older has the same match and is older: blocked');
+    expect([inForce.stateOf(older).state, inForce.stateOf(younger).state]).toEqual(['InForce', 'Conflicted']);
+    expect(inForce.stateOf(younger).message).toBe('object older has the same match and is older: blocked');
     expect([inForce.count, inForce.conflicted]).toEqual([1, 1]);
     await advance(5_000);
     expect(orders.at(-1)).toEqual(['younger']);
-    expect([inForce.standingOf(older).standing, inForce.standingOf(younger).standing]).toEqual([
-      'Ended',
-      'InForce',
-    ]);
+    expect([inForce.stateOf(older).state, inForce.stateOf(younger).state]).toEqual(['Ended', 'InForce']);
     inForce.close();
     expect(timers.size).toBe(0);
   });

@@ -98,27 +98,23 @@ export class OverridesInForce {
     return this.#index.find(domain, entries, this.#options.clock.nowMs());
   }
 
-  standingOf(override: Override): OverrideState {
+  stateOf(override: Override): OverrideState {
     const rules = this.#options.rules();
     const limits = rules && limitsOf(override, rules);
-    return { ...this.#standingOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
+    return { ...this.#stateOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
   }
 
   /** `limits`: the limits that it replaces, according to these rules. */
-  #standingOf(
-    override: Override,
-    rules: OverriddenRules | undefined,
-    limits: readonly Limit[],
-  ): OverrideState {
+  #stateOf(override: Override, rules: OverriddenRules | undefined, limits: readonly Limit[]): OverrideState {
     const byTime = overrideStateByTime(override, this.#options.clock.nowMs());
-    if (byTime.standing === 'Ended') return byTime;
+    if (byTime.state === 'Ended') return byTime;
     const older = this.#conflicts.get(override);
     if (older !== undefined) {
       const message = `${older.source} ${older.name} has the same match and is older: ${effectWords(older.effect)}`;
-      return { standing: 'Conflicted', message };
+      return { state: 'Conflicted', message };
     }
     const problem = rules && ruleProblem(override, rules, limits);
-    if (problem !== undefined) return { standing: 'NoRule', message: problem };
+    if (problem !== undefined) return { state: 'NoRule', message: problem };
     if (rules === undefined) return byTime;
     return { ...byTime, message: effectNote(override, rules, limits) };
   }

@@ -141,8 +141,8 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     await soon(async () => {
       const { body } = await httpAsk(running[0]!.ports.http, '/v1/overrides?domain=shop');
       expect(JSON.parse(body).overrides).toMatchObject([
-        { name: 'default/first', standing: 'InForce', requestsPerUnit: 100, ready: { status: 'True' } },
-        { name: 'default/second', standing: 'Conflicted', block: true, secondsLeft: null },
+        { name: 'default/first', state: 'InForce', requestsPerUnit: 100, ready: { status: 'True' } },
+        { name: 'default/second', state: 'Conflicted', block: true, secondsLeft: null },
       ]);
     });
     expect(messageOf('second')).toContain('has an older override: override/default/first');

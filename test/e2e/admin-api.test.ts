@@ -241,7 +241,7 @@ describe('POST /v1/explain', () => {
     const { json } = await explain(limiter, { domain: 'shop', entries });
     expect(json).toMatchObject({
       effect: 'limited',
-      override: { requestsPerUnit: 100, source: 'api', standing: 'InForce' },
+      override: { requestsPerUnit: 100, source: 'api', state: 'InForce' },
       grants: [],
     });
     expect(json.inForce).toEqual(['100 per year']);

@@ -180,7 +180,7 @@ describe('docs/openapi.yaml', () => {
         expect([answer.body, answer.headers['content-type']]).toEqual(['', undefined]);
         return;
       }
-      const isProblem = schema === 'Problem' || schema === 'MistakenQuestion';
+      const isProblem = schema === 'Problem' || schema === 'InvalidBody';
       const type = isProblem ? 'application/problem+json' : 'application/json';
       expect(answer.headers['content-type']).toBe(type);
       expect(problems(schemas[schema]!, JSON.parse(answer.body))).toEqual([]);

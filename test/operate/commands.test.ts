@@ -322,7 +322,7 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     ]);
     const list = await runCommand(overrideCommand, ['list', 'shop', ...of(shared), '-o', 'json']);
     expect(JSON.parse(list.stdout).overrides).toMatchObject([
-      { requestsPerUnit: 1000, reason: 'sorry', standing: 'InForce', limiters: expect.any(Array) },
+      { requestsPerUnit: 1000, reason: 'sorry', state: 'InForce', limiters: expect.any(Array) },
     ]);
     const removed = await runCommand(overrideCommand, ['rm', ...place, ...of(shared), '-o', 'json']);
     expect([removed.status, JSON.parse(removed.stdout)]).toMatchObject([

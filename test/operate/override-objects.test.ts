@@ -153,14 +153,14 @@ describeWithApiServer('weir override in a cluster', (api) => {
       stderr: expect.stringMatching(/^weir: ratelimitoverride\/shop-\w{8} was made in namespace shops\n$/),
     });
     expect(set.stdout).toMatch(
-      /^ID +SOURCE +DOMAIN +MATCH +EFFECT +LEFT +STANDING .*\nshops\/shop-\w{8} +object +shop +key=a +100 per day instead of 5 per day +\d+h\d*m? +InForce/,
+      /^ID +SOURCE +DOMAIN +MATCH +EFFECT +LEFT +STATE .*\nshops\/shop-\w{8} +object +shop +key=a +100 per day instead of 5 per day +\d+h\d*m? +InForce/,
     );
     const block = await run('set', ...place, '--block', '--for', '1h', ...reason, '-o', 'json');
     expect([block.status, block.stderr]).toEqual([0, set.stderr.replace('made', 'replaced')]);
     // The same shape whatever is done and anyone who is asked, that of /v1/overrides.
     const shape = {
       ...{ domain: 'shop', match: [{ key: 'key', value: 'a' }], block: true, reason: 'a sale' },
-      ...{ source: 'object', standing: 'InForce', message: '', limiters: [] },
+      ...{ source: 'object', state: 'InForce', message: '', limiters: [] },
       secondsLeft: expect.toSatisfy((seconds: number) => seconds > 3_000 && seconds <= 3_600),
       createdAt: expect.stringMatching(/Z$/),
     };

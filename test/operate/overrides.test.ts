@@ -67,7 +67,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     const posted = await call(limiter, 'POST', '', override('a', { requestsPerUnit: 20, for: '2h' }));
     expect(posted).toMatchObject({
       status: 201,
-      body: { standing: 'InForce', createdBy: 'ada@desk (anyone)', requestsPerUnit: 20 },
+      body: { state: 'InForce', createdBy: 'ada@desk (anyone)', requestsPerUnit: 20 },
     });
     expect(await code(limiter, 'a')).toBe('OK');
     expect((await call(limiter, 'GET', '?domain=shop')).body).toEqual({
@@ -127,7 +127,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     expect(await code(limiter, 'b')).toBe('OVER_LIMIT');
     await eventually(async () => expect(await code(limiter, 'b')).toBe('OK'));
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(put.body.endsAt));
-    expect((await call(limiter, 'GET')).body.overrides[0].standing).toBe('Ended');
+    expect((await call(limiter, 'GET')).body.overrides[0].state).toBe('Ended');
     // What has ended keeps nobody out.
     expect((await call(limiter, 'POST', '', override('b', { shadow: true, for: '1h' }))).status).toBe(201);
   });
@@ -166,20 +166,20 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
         ],
       },
     });
-    const standing = async (given: object) => (await call(limiter, 'POST', '', given)).body;
-    expect(await standing(override('c', { for: '1m', requestsPerUnit: 1 }, 'none'))).toMatchObject({
-      standing: 'NoRule',
+    const state = async (given: object) => (await call(limiter, 'POST', '', given)).body;
+    expect(await state(override('c', { for: '1m', requestsPerUnit: 1 }, 'none'))).toMatchObject({
+      state: 'NoRule',
       message: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "none"',
     });
     const dryRun = async (given: object) => (await call(limiter, 'POST', '?dryRun=true', given)).body;
     for (const value of ['c', 'c*'])
       expect(await dryRun(override(value, { for: '1m', block: true }, 'bsuy'))).toMatchObject({
-        standing: 'InForce',
+        state: 'InForce',
         message: 'no rule of "shop" has the key "bsuy"; did you mean "busy"?',
       });
     expect(await dryRun(override('c', { for: '1m', block: true }, 'busy'))).toMatchObject({ message: '' });
-    expect(await standing(override('c', { for: '1m', requestsPerUnit: 1 }, 'two'))).toMatchObject({
-      standing: 'NoRule',
+    expect(await state(override('c', { for: '1m', requestsPerUnit: 1 }, 'two'))).toMatchObject({
+      state: 'NoRule',
       message: 'the rule has several limits: choose one with limit, one of fast, 1d',
     });
     expect(await call(limiter, 'POST', '', override('d', { for: '1m', block: true }))).toMatchObject({
