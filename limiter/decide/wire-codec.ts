@@ -189,7 +189,10 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   const mayBeMarker = keyLength === idKeyLength || keyLength === settleKeyLength;
   if (mayBeMarker && markerEntry(bytes, lastStart) !== undefined) {
     const markersStart = startOfMarkers(bytes, start, entriesEnd);
-    if (markersStart < entriesEnd) return readMarkedEntries(descriptor, bytes, markersStart, entriesEnd);
+    if (markersStart < entriesEnd) {
+      readMarkedEntries(descriptor, bytes, markersStart, entriesEnd);
+      return undefined;
+    }
   }
   const known = knownEntries.get(bytes, start, entriesEnd);
   if (known !== undefined) {
@@ -214,37 +217,47 @@ function readMarkedEntries(
   bytes: Uint8Array,
   markersStart: number,
   entriesEnd: number,
-): Entry[] {
+): void {
   const start = reader.position;
   let known = knownEntries.get(bytes, start, markersStart);
-  const entries: Entry[] = known === undefined ? [] : [...known.entries];
-  descriptor.entries = entries;
-  if (known !== undefined) reader.position = markersStart;
-  else if (readUnknownEntries(entries, bytes, markersStart))
-    known = knownEntries.add(bytes, start, markersStart, entries.slice());
-  else if (reader.position !== markersStart) return entries;
+  if (known === undefined) {
+    const entries: Entry[] = [];
+    descriptor.entries = entries;
+    if (readUnknownEntries(entries, bytes, markersStart))
+      known = knownEntries.add(bytes, start, markersStart, entries);
+    else if (reader.position !== markersStart) return;
+  } else {
+    reader.position = markersStart;
+    descriptor.entries = known.entries;
+  }
   let isCommon = true;
   while (reader.position < entriesEnd) {
     const entryStart = reader.position;
     const entryEnd = entryStart + 2 + bytes[entryStart + 1]!;
     const valueStart = entryStart + 4 + bytes[entryStart + 3]!;
+    let entry: Entry;
     if (bytes[valueStart] === 0x12 && bytes[valueStart + 1] === entryEnd - valueStart - 2) {
       reader.position = valueStart + 1;
       const kind = markerEntry(bytes, entryStart + 2)!;
-      entries.push({
-        key: markerKey(kind),
-        value: kind === 'id' ? reader.newString() : reader.repairedString(),
-      });
+      entry = { key: markerKey(kind), value: kind === 'id' ? reader.newString() : reader.repairedString() };
     } else {
       // It may be the beginning of a marker entry in another form.
       isCommon = false;
       reader.fieldNumber();
-      entries.push(readEntry());
+      entry = readEntry();
     }
-    if (reader.position !== entryEnd) return entries;
+    descriptor.entries = withEntry(descriptor.entries, entry);
+    if (reader.position !== entryEnd) return;
   }
   if (isCommon) descriptor.unmarked = known;
-  return entries;
+}
+
+/** Returns an array that reserves no space for further entries, which few markers have. */
+function withEntry(entries: readonly Entry[], entry: Entry): Entry[] {
+  const all = new Array<Entry>(entries.length + 1);
+  for (let i = 0; i < entries.length; i++) all[i] = entries[i]!;
+  all[entries.length] = entry;
+  return all;
 }
 
 /**

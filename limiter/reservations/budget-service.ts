@@ -11,14 +11,20 @@ import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
 import type { DecisionParts } from '../service/rate-limit-service.ts';
 import {
-  type HoldRequest,
-  type HoldWithHits,
+  type DescriptorHold,
+  newDescriptorHold,
+  ownerOf,
   ReservationsUnsupported,
-  type ReservingResult,
   statusOfReserved,
   type UnlimitedNoteFormat,
 } from '../service/reserving.ts';
-import { type Caller, copyOperation, type ReachedReservationBound } from '../stores/operation.ts';
+import {
+  type Caller,
+  copyOperation,
+  newReservation,
+  type ReachedReservationBound,
+  type Reservation,
+} from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import {
   type BudgetFailure,
@@ -51,7 +57,7 @@ export interface BudgetServiceOptions {
 interface Planned {
   readonly request: RateLimitRequest;
   readonly plans: readonly Plan[];
-  readonly holds: readonly HoldRequest[];
+  readonly holds: readonly DescriptorHold[];
 }
 
 interface PlanTerms {
@@ -107,24 +113,24 @@ export class BudgetService implements Budgets {
     const note: UnlimitedNoteFormat | undefined = isUnlimitedNoted
       ? { until: (expiresAtMs) => unlimitedNoteOf(question, { ttlMs, expiresAtMs }), endOfSame }
       : undefined;
-    this.#parts.reserving.reserve(
-      holds,
-      {
-        domain,
-        id: stored,
-        isMarker: false,
-        descriptors: planned.request.descriptors.length,
-        note: recalled ? reservationNoteOf(question) : undefined,
-        unlimited: { ttlMs, note },
-        otherQuotaPasses,
-      },
-      asker,
-      (reserved) => {
-        const isNothing = reserved.call.width === 0 && !isUnlimitedNoted;
-        const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
-        done(this.#reserveAnswer(planned, amount, reserved, { id, asker }));
-      },
-    );
+    const call = newReservation({
+      id: stored,
+      owner: ownerOf(domain, asker),
+      descriptors: planned.request.descriptors.length,
+      note: recalled ? reservationNoteOf(question) : undefined,
+      otherQuotaPasses,
+      width: 0,
+    });
+    const answer = (error: StoreError | undefined): void => {
+      if (error !== undefined) {
+        done(failureOf(error));
+        return;
+      }
+      const isNothing = call.width === 0 && !isUnlimitedNoted;
+      const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
+      done(this.#reserveAnswer(planned, call, { id, amount, asker }));
+    };
+    this.#parts.reserving.reserve(holds, call, asker, answer, { ttlMs, note });
   }
 
   commit(
@@ -141,17 +147,24 @@ export class BudgetService implements Budgets {
       done(planned);
       return;
     }
-    const descriptors = holdsNothing ? 0 : question.descriptors.length;
+    const owner = ownerOf(domain, asker);
     // A commit without an id settles a new marker, of which no store has a record.
-    const committing =
+    const call =
       id === ''
-        ? ({ domain, id: this.#options.newId(), isMarker: true, descriptors: 0, unknown: 'charge' } as const)
-        : { domain, id: this.#ids.inStore(domain, id), isMarker: false, descriptors, unknown };
+        ? newReservation({ id: this.#options.newId(), owner, isMarker: true, unknown: 'charge', width: 0 })
+        : newReservation({
+            id: this.#ids.inStore(domain, id),
+            owner,
+            descriptors: holdsNothing ? 0 : question.descriptors.length,
+            unknown,
+            width: 0,
+          });
+    const { holds } = planned;
     const commit = (): void =>
-      this.#parts.reserving.commit(planned.holds, committing, asker, (committed) =>
-        done(commitAnswer(committed, { id, nowMs: this.#parts.clock.nowMs() })),
+      this.#parts.reserving.commit(holds, call, asker, (error) =>
+        done(error === undefined ? this.#commitAnswer(id, call, holds) : failureOf(error)),
       );
-    if (holdsNothing || planned.holds.length > 0) commit();
+    if (holdsNothing || holds.length > 0) commit();
     else
       void this.#recalledOther(question).then((failure) =>
         failure === undefined ? commit() : done(failure),
@@ -182,9 +195,10 @@ export class BudgetService implements Budgets {
       return;
     }
     const nowMs = this.#parts.clock.nowMs();
-    const otherQuotaPasses = this.#hasUnlimitedQuota(planned.plans);
-    this.#parts.reserving.look(planned.holds, asker, (held, error) =>
-      done(error === undefined ? { scopes: scopesOf(held, nowMs), otherQuotaPasses } : failureOf(error)),
+    const { plans, holds } = planned;
+    const otherQuotaPasses = this.#hasUnlimitedQuota(plans);
+    this.#parts.reserving.look(holds, asker, (error) =>
+      done(error === undefined ? { scopes: scopesOf(holds, nowMs), otherQuotaPasses } : failureOf(error)),
     );
   }
 
@@ -245,11 +259,12 @@ export class BudgetService implements Budgets {
       inForce.noteNoDomain(domain);
       return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
     }
-    const holds: HoldRequest[] = [];
+    const holds: DescriptorHold[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited') continue;
       const own = request.descriptors[index]!.hitsAddend;
-      holds.push({ index, plan, isQuota: isQuota(plan), amount: own, ttlMs, onExpiry: 'release' });
+      const terms = { amount: own, ttlMs, onExpiry: 'release' } as const;
+      holds.push(newDescriptorHold({ index, plan, isQuota: isQuota(plan), ...terms }));
     }
     const mixed = mixesUnits ? undefined : mixedUnitsOf(holds, amounts);
     return mixed ?? { request, plans, holds };
@@ -257,12 +272,11 @@ export class BudgetService implements Budgets {
 
   #reserveAnswer(
     planned: Planned,
-    amount: number | undefined,
-    { call, held, error }: ReservingResult,
-    { id, asker }: { id: string; asker: Caller },
+    call: Reservation,
+    { id, amount, asker }: { id: string; amount: number | undefined; asker: Caller },
   ): ReserveAnswer | BudgetFailure {
     const { outcome, expiresAtMs } = call;
-    if (error !== undefined) return failureOf(error);
+    const { plans, holds: held } = planned;
     if (outcome === 'conflict') {
       const message = `the reservation ${JSON.stringify(id)} has another amount, ttl or descriptors, or was made under other rules: use another reservationId`;
       return { failure: 'conflict', message };
@@ -274,23 +288,34 @@ export class BudgetService implements Budgets {
     if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
     if (outcome === 'full') return fullFailure(call.full, nowMs);
     if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
-    const headers = this.#concluded(planned, held, isRepeated, asker);
-    const { plans } = planned;
+    const headers = this.#concluded(planned, isRepeated, asker);
     const endMs = allowed ? expiresAtMs : 0;
     return new Reserved({ allowed, id, amount, expiresAtMs: endMs, isRepeated, plans, headers, held, nowMs });
   }
 
+  #commitAnswer(
+    id: string,
+    call: Reservation,
+    held: readonly DescriptorHold[],
+  ): EndReservationAnswer | BudgetFailure {
+    const { commitOutcome: outcome, charged, amount, reservedDescriptors: reserved, descriptors } = call;
+    if (outcome === 'partial') return partialFailure(id, { reserved, named: descriptors });
+    let max = 0;
+    for (const { asked } of held) for (const { hold } of asked) max = Math.max(max, hold!.lost);
+    const lost = max === 0 ? undefined : max;
+    return new Committed({ outcome, charged, amount, lost, held, nowMs: this.#parts.clock.nowMs() });
+  }
+
   /** Counts in the rules' statistics like hits, unless the call is repeated, and returns a function for the headers of the answer. */
   #concluded(
-    { request, plans }: Planned,
-    held: readonly HoldWithHits[],
+    { request, plans, holds }: Planned,
     isRepeated: boolean,
     asker: Caller,
   ): () => ReserveAnswer['headers'] {
     const { plans: inForce, events } = this.#parts;
     const asked = { request, epoch: inForce.epoch, asker };
     const statuses = plans.map((plan, index) => {
-      const one = held.find((other) => other.index === index);
+      const one = holds.find((other) => other.index === index);
       if (one !== undefined) {
         const [hit] = isRepeated ? uncounted(one.hits) : one.hits;
         return statusOfReserved(this.#parts, one, asked, { reports: true, hit: hit! });
@@ -312,13 +337,13 @@ export class BudgetService implements Budgets {
 
 /** Returns the reason why an amount cannot be charged to all of its rules, if there is one. An amount of 0 fits any unit. */
 function mixedUnitsOf(
-  holds: readonly HoldRequest[],
+  holds: readonly DescriptorHold[],
   amounts: BudgetRequest['amounts'],
 ): BudgetFailure | undefined {
   // The usual case: a single limit has one unit.
   if (holds.length === 1 && holds[0]!.plan.limits.length === 1) return undefined;
   const charged = holds.filter(({ amount = 0 }) => amount > 0);
-  const isOwn = ({ index }: HoldRequest): boolean => amounts?.[index] !== undefined;
+  const isOwn = ({ index }: DescriptorHold): boolean => amounts?.[index] !== undefined;
   const shared = charged.filter((one) => !isOwn(one));
   for (const group of [shared, ...charged.filter(isOwn).map((one) => [one])]) {
     const mixed = mixedUnits(group.map(({ plan }) => plan));
@@ -361,22 +386,9 @@ function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   return copies;
 }
 
-function commitAnswer(
-  { call, held, error }: ReservingResult,
-  { id, nowMs }: { id: string; nowMs: number },
-): EndReservationAnswer | BudgetFailure {
-  const { commitOutcome: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
-  if (error !== undefined) return failureOf(error);
-  if (outcome === 'partial') return partialFailure(id, { reserved, named });
-  let max = 0;
-  for (const { asked } of held) for (const { hold } of asked) max = Math.max(max, hold!.lost);
-  const lost = max === 0 ? undefined : max;
-  return new Committed({ outcome, charged, amount, lost, held, nowMs });
-}
-
 /** The counters of an answered call, and the time of the answer. */
 interface AnsweredCounters {
-  readonly held: readonly HoldWithHits[];
+  readonly held: readonly DescriptorHold[];
   readonly nowMs: number;
 }
 
@@ -450,7 +462,7 @@ function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
   );
 }
 
-function scopesOf(held: readonly HoldWithHits[], nowMs: number): BudgetScope[] {
+function scopesOf(held: readonly DescriptorHold[], nowMs: number): BudgetScope[] {
   return held.flatMap(({ index, isQuota: quota, hits, asked }) =>
     hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, asked[i], nowMs)),
   );

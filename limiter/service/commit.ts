@@ -2,9 +2,10 @@
 
 import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
+import { newReservation } from '../stores/operation.ts';
 import type { Decision } from './decision.ts';
 import { addendOf } from './prepare.ts';
-import type { HoldRequest, HoldWithHits, Reserving } from './reserving.ts';
+import { type DescriptorHold, newDescriptorHold, ownerOf, type Reserving } from './reserving.ts';
 
 export class Commit {
   readonly #reserving: Reserving;
@@ -16,69 +17,70 @@ export class Commit {
   }
 
   /** Commits them regardless of the outcome of the request. `done` is called once. */
-  commit(decision: Decision, done: (held: readonly HoldWithHits[]) => void): void {
-    const calls = holdsById(decision.marked!.committing, decision, committedAmount, this.#isQuota);
-    callInTurn(calls, done, (id, holds, each) => {
-      const { domain } = decision.request;
-      const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
-      this.#reserving.commit(holds, terms, decision.asker, ({ held }) => each(held));
+  commit(decision: Decision, done: (held: readonly DescriptorHold[]) => void): void {
+    const { request, asker, marked } = decision;
+    const calls = holdsById(marked!.committing, decision, committedAmount, this.#isQuota);
+    const owner = ownerOf(request.domain, asker);
+    askForEach(calls, done, (holds, each) => {
+      const call = newReservation({ id: idOf(holds), owner, isMarker: true, unknown: 'charge', width: 0 });
+      this.#reserving.commit(holds, call, asker, each);
     });
   }
 }
 
-/** Groups the amounts of descriptors by reservation id. */
+/** Returns the id of holds that have the same. */
+export function idOf(holds: readonly DescriptorHold[]): string {
+  return holds[0]!.plan.marker!.id;
+}
+
+/** Returns the amounts of descriptors by their reservation ids. */
 export function holdsById(
   indexes: readonly number[],
   decision: Decision,
   amountOf: AmountOf,
   isQuota: (plan: Plan) => boolean,
 ): HoldsById {
-  const holdOf = (index: number): HoldRequest => {
-    const plan = decision.plans[index] as LimitedPlan;
-    const { ttlSeconds, onExpiry } = plan.rule.reserve!;
-    const amount = amountOf(decision.request, index, plan);
-    return { index, plan, isQuota: isQuota(plan), amount, ttlMs: ttlSeconds * 1000, onExpiry };
-  };
   // Most requests have one id.
-  if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holdOf(indexes[0]!)]]];
-  const calls = new Map<string, HoldRequest[]>();
-  for (const index of indexes) {
-    const id = idOf(index, decision);
-    const others = calls.get(id);
-    if (others === undefined) calls.set(id, [holdOf(index)]);
-    else others.push(holdOf(index));
-  }
-  return [...calls];
+  if (indexes.length === 1) return [[markerHold(indexes[0]!, decision, amountOf, isQuota)]];
+  const holds = indexes.map((index) => markerHold(index, decision, amountOf, isQuota));
+  return [...Map.groupBy(holds, ({ plan }) => plan.marker!.id).values()];
 }
 
 export type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
-export type HoldsById = readonly (readonly [id: string, holds: readonly HoldRequest[]])[];
+export type HoldsById = readonly (readonly DescriptorHold[])[];
 
-function idOf(index: number, { plans }: Decision): string {
-  return (plans[index] as LimitedPlan).marker!.id;
+function markerHold(
+  index: number,
+  { plans, request }: Decision,
+  amountOf: AmountOf,
+  isQuota: (plan: Plan) => boolean,
+): DescriptorHold {
+  const plan = plans[index] as LimitedPlan;
+  const { ttlSeconds, onExpiry } = plan.rule.reserve!;
+  const amount = amountOf(request, index, plan);
+  return newDescriptorHold({
+    index,
+    plan,
+    isQuota: isQuota(plan),
+    amount,
+    ttlMs: ttlSeconds * 1000,
+    onExpiry,
+  });
 }
 
-/** Makes all calls, and calls `done` with all of their answers. */
-export function callInTurn(
+/** Makes a call for each id, and calls `done` once with all holds, when all calls are answered. */
+export function askForEach(
   calls: HoldsById,
-  done: (held: readonly HoldWithHits[]) => void,
-  ask: (id: string, holds: readonly HoldRequest[], each: (held: readonly HoldWithHits[]) => void) => void,
+  done: (held: readonly DescriptorHold[]) => void,
+  ask: (holds: readonly DescriptorHold[], each: () => void) => void,
 ): void {
-  // Most requests have one id.
-  if (calls.length === 1) {
-    ask(...calls[0]!, done);
-    return;
-  }
-  const all: HoldWithHits[] = [];
   let left = calls.length;
-  if (left === 0) done(all);
-  for (const [id, holds] of calls) {
-    ask(id, holds, (held) => {
-      all.push(...held);
-      left -= 1;
-      if (left === 0) done(all);
-    });
-  }
+  const each = (): void => {
+    left -= 1;
+    if (left <= 0) done(calls.length === 1 ? calls[0]! : calls.flat());
+  };
+  if (left === 0) each();
+  for (const holds of calls) ask(holds, each);
 }
 
 /** Returns undefined if the request has no amount. In that case, the reserved amount is charged. */

@@ -38,13 +38,13 @@ export interface Decision extends HitsAsked {
   /** The hits that are sent to the store. */
   readonly ops: CountedHit[];
   /** Undefined: no descriptor has marker entries. */
-  readonly marked: MarkerIndexes | undefined;
+  readonly marked: Readonly<MarkerIndexes> | undefined;
 }
 
 /** Indexes of descriptors with marker entries. */
 export interface MarkerIndexes {
-  readonly committing: number[];
-  readonly reserving: number[];
+  committing: readonly number[];
+  reserving: readonly number[];
 }
 
 export interface CountingOptions extends PlanSettings, WindowOptions {

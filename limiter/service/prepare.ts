@@ -21,6 +21,12 @@ export interface PrepareOptions {
 }
 
 const noOps: CountedHit[] = [];
+const noIndexes: readonly number[] = [];
+
+/** An array that is created with an element reserves no space for further elements, which few requests need. */
+function withIndex(indexes: readonly number[], index: number): readonly number[] {
+  return indexes.length === 0 ? [index] : [...indexes, index];
+}
 
 export class Prepare {
   readonly #options: PrepareOptions;
@@ -55,8 +61,9 @@ export class Prepare {
       const descriptor = request.descriptors[index]!;
       const { limits, marker } = plan;
       if (marker !== undefined && !descriptor.isNegativeHits) {
-        marked ??= { committing: [], reserving: [] };
-        (marker.commits ? marked.committing : marked.reserving).push(index);
+        marked ??= { committing: noIndexes, reserving: noIndexes };
+        if (marker.commits) marked.committing = withIndex(marked.committing, index);
+        else marked.reserving = withIndex(marked.reserving, index);
         continue;
       }
       const addend = addendOf(descriptor, request);

@@ -20,7 +20,13 @@ import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { HitMaker, Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
-import { chargesExpired, type HoldWithHits, noteReserved, Reserving, statusOfReserved } from './reserving.ts';
+import {
+  chargesExpired,
+  type DescriptorHold,
+  noteReserved,
+  Reserving,
+  statusOfReserved,
+} from './reserving.ts';
 import { AnsweredHits, Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
@@ -67,7 +73,7 @@ export interface DecisionParts {
   readonly answered: AnsweredHits;
 }
 
-const noHolds: readonly HoldWithHits[] = [];
+const noHolds: readonly DescriptorHold[] = [];
 
 export class RateLimitService {
   readonly #events: ServiceEvents;
@@ -168,19 +174,26 @@ export class RateLimitService {
 
   /** Commits in any case. Only if the counted hits allow the request is anything reserved. */
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
-    const count = (committed: readonly HoldWithHits[]): void =>
-      this.#count.submit(decision, () => this.#reserveMarked(decision, committed, decided, asker));
-    if (decision.marked!.committing.length === 0) count(noHolds);
-    else this.#commit.commit(decision, count);
+    if (decision.marked!.committing.length === 0) this.#countMarked(decision, noHolds, decided, asker);
+    else this.#commit.commit(decision, (held) => this.#countMarked(decision, held, decided, asker));
+  }
+
+  #countMarked<Asker extends Caller>(
+    decision: Decision,
+    committed: readonly DescriptorHold[],
+    decided: Decided<Asker>,
+    asker: Asker,
+  ): void {
+    this.#count.submit(decision, () => this.#reserveMarked(decision, committed, decided, asker));
   }
 
   #reserveMarked<Asker extends Caller>(
     decision: Decision,
-    committed: readonly HoldWithHits[],
+    committed: readonly DescriptorHold[],
     decided: Decided<Asker>,
     asker: Asker,
   ): void {
-    this.#orReject(decided, asker, () => {
+    try {
       if (!this.#count.check(decision)) {
         this.#count.giveBack(decision, () => this.#reserveMarked(decision, committed, decided, asker));
         return;
@@ -188,35 +201,41 @@ export class RateLimitService {
       const reports = this.#reports || decided.response !== undefined;
       const statuses = this.#respond.statuses(decision, reports);
       this.#addStatuses(decision, committed, statuses, reports);
-      if (!this.#reserve.letsReserve(decision, statuses)) {
-        this.#reserve.reject(decision);
-        this.#answerMarked(decision, statuses, decided, asker);
+      if (this.#reserve.letsReserve(decision, statuses)) {
+        this.#reserve.reserve(decision, statuses, (reserved) =>
+          this.#answerMarked(decision, reserved, statuses, decided, asker),
+        );
         return;
       }
-      this.#reserve.reserve(decision, statuses, (reserved) =>
-        this.#orReject(decided, asker, () => {
-          this.#addStatuses(decision, reserved, statuses, reports);
-          this.#answerMarked(decision, statuses, decided, asker);
-        }),
-      );
-    });
+      this.#reserve.reject(decision);
+      this.#answerMarked(decision, noHolds, statuses, decided, asker);
+    } catch (error) {
+      this.#reject(error, decided, asker);
+    }
   }
 
   #answerMarked<Asker extends Caller>(
     decision: Decision,
+    reserved: readonly DescriptorHold[],
     statuses: DescriptorStatus[],
     decided: Decided<Asker>,
     asker: Asker,
   ): void {
-    const own = decided.response;
-    if (this.#reportsReserved && own === undefined) this.#answerReserved(decision, statuses, decided, asker);
-    else decided.answer(this.#respond.answer(decision, statuses, own), asker, decision.plans);
+    try {
+      const own = decided.response;
+      this.#addStatuses(decision, reserved, statuses, this.#reports || own !== undefined);
+      if (this.#reportsReserved && own === undefined)
+        this.#answerReserved(decision, statuses, decided, asker);
+      else decided.answer(this.#respond.answer(decision, statuses, own), asker, decision.plans);
+    } catch (error) {
+      this.#reject(error, decided, asker);
+    }
   }
 
   /** Writes the statuses of committed and reserved descriptors. */
   #addStatuses(
     decision: Decision,
-    all: readonly HoldWithHits[],
+    all: readonly DescriptorHold[],
     statuses: DescriptorStatus[],
     reports: boolean,
   ): void {
@@ -232,14 +251,6 @@ export class RateLimitService {
     }
   }
 
-  #orReject<Asker extends Caller>(decided: Decided<Asker>, asker: Asker, step: () => void): void {
-    try {
-      step();
-    } catch (error) {
-      this.#reject(error, decided, asker);
-    }
-  }
-
   /** Adds the reserved amounts of the request's quotas. This may require a call of the store. */
   #answerReserved<Asker extends Caller>(
     decision: Decision,
@@ -248,11 +259,13 @@ export class RateLimitService {
     asker: Asker,
   ): void {
     const { plans } = decision;
-    this.#parts.reserving.addReserved(plans, statuses, asker, () =>
-      this.#orReject(decided, asker, () =>
-        decided.answer(this.#respond.answer(decision, statuses, undefined), asker, plans),
-      ),
-    );
+    this.#parts.reserving.addReserved(plans, statuses, asker, () => {
+      try {
+        decided.answer(this.#respond.answer(decision, statuses, undefined), asker, plans);
+      } catch (error) {
+        this.#reject(error, decided, asker);
+      }
+    });
   }
 
   #reject<Asker extends Caller>(error: unknown, decided: Decided<Asker>, asker: Asker): void {

@@ -4,9 +4,10 @@ import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import type { DescriptorStatus } from '../decide/response-message.ts';
-import { callInTurn, holdsById, reservedAmount } from './commit.ts';
+import { newReservation } from '../stores/operation.ts';
+import { askForEach, holdsById, idOf, reservedAmount } from './commit.ts';
 import type { Decision } from './decision.ts';
-import type { HoldWithHits, Reserving } from './reserving.ts';
+import { type DescriptorHold, ownerOf, type Reserving } from './reserving.ts';
 
 export interface ReserveOptions {
   readonly reserving: Reserving;
@@ -25,16 +26,17 @@ export class Reserve {
   reserve(
     decision: Decision,
     statuses: readonly DescriptorStatus[],
-    done: (held: readonly HoldWithHits[]) => void,
+    done: (held: readonly DescriptorHold[]) => void,
   ): void {
     const otherQuotaPasses = decision.plans.length > 1 && this.#otherQuotaPasses(decision, statuses);
-    const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    callInTurn(calls, done, (id, holds, each) => {
-      const { domain } = decision.request;
-      const terms = { domain, id, isMarker: true, descriptors: 0, note: undefined, otherQuotaPasses };
-      this.#options.reserving.reserve(holds, terms, decision.asker, ({ call, held, error }) => {
-        if (calls.length > 1 && call.outcome === 'refused' && error === undefined) holdBackOthers(held);
-        each(held);
+    const { request, asker, marked } = decision;
+    const calls = holdsById(marked!.reserving, decision, reservedAmount, this.#options.isQuota);
+    const owner = ownerOf(request.domain, asker);
+    askForEach(calls, done, (holds, each) => {
+      const call = newReservation({ id: idOf(holds), owner, isMarker: true, otherQuotaPasses, width: 0 });
+      this.#options.reserving.reserve(holds, call, asker, (error) => {
+        if (calls.length > 1 && call.outcome === 'refused' && error === undefined) holdBackOthers(holds);
+        each();
       });
     });
   }
@@ -50,7 +52,7 @@ export class Reserve {
   /** Records that unmarked descriptors limit the request. */
   reject(decision: Decision): void {
     const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
-    for (const [id, holds] of calls) this.#options.reserving.reject(holds, id, decision.asker);
+    for (const holds of calls) this.#options.reserving.reject(holds, idOf(holds), decision.asker);
   }
 
   /** Whether the unmarked descriptors, with these statuses, let the request pass. */
@@ -78,7 +80,7 @@ export class Reserve {
  * Only quotas are over limit for this id. A quota of another id may let the request pass, although the other amounts of this id are not
  * reserved. For this reason, these amounts also limit the request.
  */
-function holdBackOthers(held: readonly HoldWithHits[]): void {
+function holdBackOthers(held: readonly DescriptorHold[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));
   if (others.some(({ over, full }) => over || full)) return;
   for (const hit of others) hit.over = true;

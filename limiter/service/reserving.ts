@@ -24,20 +24,32 @@ import { Assessment, type HitStatuses } from './hit-statuses.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
 import { HitMaker, type HitMakerOptions } from './prepare.ts';
 
-/** The amount that is requested for one descriptor. */
-export interface HoldRequest {
+/** The amount of a call for one descriptor, and its hits. */
+export interface DescriptorHold {
   /** Index of the descriptor. */
   readonly index: number;
   readonly plan: LimitedPlan;
   readonly isQuota: boolean;
-  /** As `Hold.amount`. */
+  /** As `ReservationHold.amount`. */
   readonly amount: number | undefined;
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
+  /** The hits, one for each limit. `Reserving` makes them. */
+  hits: CountedHit[];
+  /** The hits that were sent to the store instead: the same hits, or others of the call that have the same key. */
+  asked: CountedHit[];
+}
+
+const noHits: CountedHit[] = [];
+
+/** Creates a hold without hits, for one call. */
+export function newDescriptorHold(given: Omit<DescriptorHold, 'hits' | 'asked'>): DescriptorHold {
+  const { index, plan, isQuota, amount, ttlMs, onExpiry } = given;
+  return { index, plan, isQuota, amount, ttlMs, onExpiry, hits: noHits, asked: noHits };
 }
 
 /** The record of a reservation without a limit. */
-interface UnlimitedTerms {
+export interface UnlimitedTerms {
   readonly ttlMs: number;
   /** Undefined: nothing is stored. */
   readonly note: UnlimitedNoteFormat | undefined;
@@ -49,23 +61,6 @@ export interface UnlimitedNoteFormat {
   /** Returns when the reservation in the text `known` expires, if `text` belongs to the same reservation; otherwise undefined. */
   endOfSame(known: string, text: string): number | undefined;
 }
-
-/** The requested amount with its hits, one for each limit. */
-export interface HoldWithHits extends HoldRequest {
-  readonly hits: readonly CountedHit[];
-  /** The hits that were sent to the store instead: the same hits, or others of the call that have the same key. */
-  asked: readonly CountedHit[];
-}
-
-/** The outcome of a call. */
-export interface ReservingResult {
-  readonly call: Reservation;
-  readonly held: readonly HoldWithHits[];
-  /** Why the store did not answer, or not in time. The other properties are then meaningless. */
-  readonly error: StoreError | undefined;
-}
-
-const notAsked: readonly CountedHit[] = [];
 
 /** The error if the store does not support reservations. */
 export class ReservationsUnsupported extends StoreError {
@@ -111,51 +106,35 @@ export class Reserving {
       this.reservesNothing = new ReservationsUnsupported(why);
   }
 
-  /** Reserves all or nothing. If an override blocks it, it only reads the counters. */
+  /**
+   * Reserves all or nothing, and writes the outcome into the call. If an override blocks it, it only reads the counters. `done` gets
+   * the reason why the store did not answer, or not in time. The outcome is then meaningless. `unlimited`: required if there are no holds.
+   */
   reserve(
-    holds: readonly HoldRequest[],
-    {
-      domain,
-      id,
-      isMarker,
-      descriptors,
-      note,
-      otherQuotaPasses,
-      unlimited,
-    }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'note' | 'otherQuotaPasses'> & {
-      domain: string;
-      /** Required if there are no holds. */
-      unlimited?: UnlimitedTerms | undefined;
-    },
+    holds: readonly DescriptorHold[],
+    call: Reservation,
     asker: Caller,
-    done: (reserved: ReservingResult) => void,
+    done: (error: StoreError | undefined) => void,
+    unlimited?: UnlimitedTerms,
   ): void {
-    const held = this.#held(holds, 'reserve');
-    const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
+    const nowMs = this.#options.clock.nowMs();
+    this.#makeHits(holds, 'reserve', nowMs);
+    const open = holds.some(isFull) ? holds.filter((one) => !isFull(one)) : holds;
     const isRejected =
-      open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
-    const call = newReservation({
-      id,
-      owner: ownerOf(domain, asker),
-      isMarker,
-      descriptors,
-      note,
-      otherQuotaPasses,
-      width: 0,
-      outcome: isRejected ? 'refused' : 'reserved',
-      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unlimited!).ttlMs,
-    });
+      open !== holds && isBlocked(holds, open, call.otherQuotaPasses) && !this.#options.response.shadowMode;
+    if (isRejected) call.outcome = 'refused';
+    call.expiresAtMs = nowMs + (holds[0] ?? unlimited!).ttlMs;
     // If a reservation is rejected, the store still reads the counters. For a marker, it also records that nothing is held.
-    const terms = isRejected ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
-    const verb = isRejected && !isMarker ? 'look' : 'reserve';
-    const ops = this.#operations(isRejected ? held : open, terms, verb);
+    const asked = isRejected ? newReservation({ ...call, isOverLimitElsewhere: true }) : call;
+    const verb = isRejected && !call.isMarker ? 'look' : 'reserve';
+    const ops = this.#operations(isRejected ? holds : open, asked, verb);
     call.width = ops.length;
     const conclude = (error: StoreError | undefined): void => {
       for (const op of ops) op.verb = 'reserve';
       this.#noteGivenBack(ops);
       this.#report('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, error);
-      this.#answerHits(held, open, call, error);
-      done({ call, held, error });
+      this.#answerHits(holds, open, call, error);
+      done(error);
     };
     const unlimitedNote = ops.length === 0 && !isRejected ? unlimited?.note : undefined;
     if (unlimitedNote !== undefined) void this.#note(call, unlimited!.ttlMs, unlimitedNote).then(conclude);
@@ -163,54 +142,44 @@ export class Reserving {
   }
 
   /** Records that the id of a marker holds nothing, because something else rejects the request. A commit of this id charges nothing. */
-  reject(holds: readonly HoldRequest[], id: string, asker: Caller): void {
+  reject(holds: readonly DescriptorHold[], id: string, asker: Caller): void {
     for (const one of holds) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, isOverLimitElsewhere: true, width: 0 });
-    const ops = this.#operations(this.#held(holds, 'look'), call, 'reserve');
+    this.#makeHits(holds, 'look', this.#options.clock.nowMs());
+    const ops = this.#operations(holds, call, 'reserve');
     // The answer does not wait for this.
     this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));
   }
 
+  /** Commits, and writes the outcome into the call. `done` is called as for `reserve`. */
   commit(
-    holds: readonly HoldRequest[],
-    {
-      domain,
-      id,
-      isMarker,
-      descriptors,
-      unknown,
-    }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'unknown'> & { domain: string },
+    holds: readonly DescriptorHold[],
+    call: Reservation,
     asker: Caller,
-    done: (committed: ReservingResult) => void,
+    done: (error: StoreError | undefined) => void,
   ): void {
-    const held = this.#held(holds, 'commit');
-    const owner = ownerOf(domain, asker);
-    const call = newReservation({ id, owner, isMarker, descriptors, unknown, width: 0 });
-    const ops = this.#operations(held, call, 'commit');
+    this.#makeHits(holds, 'commit', this.#options.clock.nowMs());
+    const ops = this.#operations(holds, call, 'commit');
     // If nothing is held, there is nothing to look up.
     if (ops.length === 0) call.commitOutcome = 'settled';
     // The amount was used, even if the caller gave up.
     this.#submit(ops, staying(asker), (error) => {
       this.#noteGivenBack(ops);
       this.#report('settle', call.commitOutcome === 'partial' ? 'conflict' : call.commitOutcome, error);
-      for (const one of held) this.#answerHit(one, error);
-      if (error === undefined) this.#countCommitted(held);
-      done({ call, held, error });
+      for (const one of holds) this.#answerHit(one, error);
+      if (error === undefined) this.#countCommitted(holds);
+      done(error);
     });
   }
 
-  /** Reads the counters without counting. */
-  look(
-    holds: readonly HoldRequest[],
-    asker: Caller,
-    done: (held: readonly HoldWithHits[], error: StoreError | undefined) => void,
-  ): void {
-    const held = this.#held(holds, 'look');
-    const ops = this.#operations(held, newReservation({ id: '', width: 0 }), 'look');
+  /** Reads the counters without counting. `done` is called as for `reserve`. */
+  look(holds: readonly DescriptorHold[], asker: Caller, done: (error: StoreError | undefined) => void): void {
+    this.#makeHits(holds, 'look', this.#options.clock.nowMs());
+    const ops = this.#operations(holds, newReservation({ id: '', width: 0 }), 'look');
     this.#submit(ops, asker, (error) => {
       this.#noteGivenBack(ops);
-      for (const one of held) this.#answerHit(one, error);
-      done(held, error);
+      for (const one of holds) this.#answerHit(one, error);
+      done(error);
     });
   }
 
@@ -224,20 +193,21 @@ export class Reserving {
     asker: Caller,
     done: () => void,
   ): void {
-    const holds: HoldRequest[] = [];
+    const holds: DescriptorHold[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
       const status = statuses[index]!;
       if (status.plan === undefined || status.reserved !== undefined) continue;
       if (!this.#options.isQuota(plan)) continue;
-      holds.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
+      const terms = { amount: undefined, ttlMs: 0, onExpiry: 'release' } as const;
+      holds.push(newDescriptorHold({ index, plan, isQuota: true, ...terms }));
     }
     if (holds.length === 0) {
       done();
       return;
     }
-    this.look(holds, asker, (held, error) => {
-      if (error === undefined) for (const one of held) noteReserved(statuses[one.index]!, one);
+    this.look(holds, asker, (error) => {
+      if (error === undefined) for (const one of holds) noteReserved(statuses[one.index]!, one);
       done();
     });
   }
@@ -274,15 +244,13 @@ export class Reserving {
       return;
     }
     for (const op of ops) op.caller = caller;
-    this.#store.submit(ops, countAll, () => done(ops.find(({ error }) => error !== undefined)?.error));
+    this.#store.submit(ops, countAll, () => done(firstError(ops)));
   }
 
-  #held(holds: readonly HoldRequest[], verb: Verb): HoldWithHits[] {
-    const nowMs = this.#options.clock.nowMs();
-    return holds.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): HoldWithHits => {
-      const hits = this.#hitsOf(plan.limits, asksForHits(verb) ? (amount ?? 0) : 0, verb, nowMs);
-      return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, asked: notAsked };
-    });
+  #makeHits(holds: readonly DescriptorHold[], verb: Verb, nowMs: number): void {
+    const asks = asksForHits(verb);
+    for (const one of holds)
+      one.hits = this.#hitsOf(one.plan.limits, asks ? (one.amount ?? 0) : 0, verb, nowMs);
   }
 
   #hitsOf(limits: readonly LimitPlan[], amount: number, verb: Verb, nowMs: number): CountedHit[] {
@@ -296,37 +264,39 @@ export class Reserving {
     return hits;
   }
 
-  /**
-   * Returns one operation for each key, in the order of descriptors and limits. Descriptors with the same counter are charged together.
-   */
-  #operations(held: readonly HoldWithHits[], call: Reservation, verb: Verb): CountedHit[] {
-    const ops: CountedHit[] = [];
-    const [first] = held;
-    if (held.length === 1 && first!.hits.length === 1) {
-      ops.push(first!.hits[0]!);
-      first!.asked = first!.hits;
+  /** Returns one operation for each key, in the order of descriptors and limits. */
+  #operations(holds: readonly DescriptorHold[], call: Reservation, verb: Verb): CountedHit[] {
+    const [first] = holds;
+    let ops: CountedHit[];
+    // Most calls have one operation.
+    if (holds.length === 1 && first!.hits.length === 1) {
+      ops = first!.hits;
+      first!.asked = ops;
       this.#hold(first!, ops[0]!, first!.amount, call);
-    } else {
-      const byKey = new Map<string, CountedHit>();
-      const amounts = amountsOf(held);
-      for (const one of held) {
-        one.asked = one.hits.map((hit) => {
-          const known = byKey.get(hit.key);
-          if (known !== undefined) return known;
-          byKey.set(hit.key, hit);
-          ops.push(hit);
-          this.#hold(one, hit, amounts.get(hit.key), call);
-          return hit;
-        });
-      }
-    }
+    } else ops = this.#operationsByKey(holds, call);
     for (const op of ops) op.verb = verb;
     call.width = ops.length;
     return ops;
   }
 
+  /** Descriptors with the same counter are charged together. */
+  #operationsByKey(holds: readonly DescriptorHold[], call: Reservation): CountedHit[] {
+    const byKey = new Map<string, CountedHit>();
+    const amounts = amountsOf(holds);
+    for (const one of holds) {
+      one.asked = one.hits.map((hit) => {
+        const known = byKey.get(hit.key);
+        if (known !== undefined) return known;
+        byKey.set(hit.key, hit);
+        this.#hold(one, hit, amounts.get(hit.key), call);
+        return hit;
+      });
+    }
+    return [...byKey.values()];
+  }
+
   #hold(
-    { isQuota, index: group, ttlMs, onExpiry }: HoldWithHits,
+    { isQuota, index: group, ttlMs, onExpiry }: DescriptorHold,
     hit: CountedHit,
     amount: number | undefined,
     reservation: Reservation,
@@ -353,8 +323,8 @@ export class Reserving {
 
   /** `open`: the hits that the store was asked for. */
   #answerHits(
-    held: readonly HoldWithHits[],
-    open: readonly HoldWithHits[],
+    held: readonly DescriptorHold[],
+    open: readonly DescriptorHold[],
     { outcome, isMarker }: Reservation,
     error: StoreError | undefined,
   ): void {
@@ -369,7 +339,7 @@ export class Reserving {
     for (const { hits } of held) for (const hit of hits) hit.over = true;
   }
 
-  #answerHit({ hits, asked }: HoldWithHits, error: StoreError | undefined): void {
+  #answerHit({ hits, asked }: DescriptorHold, error: StoreError | undefined): void {
     // If one limit rejects the amount, all limits of a rule are left out, including those with enough room.
     const reportsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
@@ -385,7 +355,7 @@ export class Reserving {
     }
   }
 
-  #countAsked({ plan, amount = 0 }: HoldRequest): void {
+  #countAsked({ plan, amount = 0 }: DescriptorHold): void {
     const { stats } = this.#options;
     for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
@@ -394,7 +364,7 @@ export class Reserving {
    * Counts committed amounts in statistics. A charge above the held amount counts as hits that could not be rejected. A returned amount
    * counts as refunded hits.
    */
-  #countCommitted(held: readonly HoldWithHits[]): void {
+  #countCommitted(held: readonly DescriptorHold[]): void {
     const { stats, warnings } = this.#options;
     // A single descriptor shares its counters with no other.
     const counted = held.length > 1 ? new Set<CountedHit>() : undefined;
@@ -416,7 +386,7 @@ export class Reserving {
   }
 }
 
-function ownerOf(domain: string, { caller }: Caller): ReservationOwner {
+export function ownerOf(domain: string, { caller }: Caller): ReservationOwner {
   return { domain, caller: caller?.name };
 }
 
@@ -430,7 +400,7 @@ export function statusOfReserved(
     hitStatuses,
     warnings,
   }: { readonly hitStatuses: HitStatuses; readonly warnings: LimitWarnings | undefined },
-  one: HoldWithHits,
+  one: DescriptorHold,
   asked: HitsAsked,
   { reports, hit = one.hits[0]! }: { readonly reports: boolean; readonly hit?: CountedHit },
 ): DescriptorStatus {
@@ -441,7 +411,7 @@ export function statusOfReserved(
 }
 
 /** Marks the status if its limits would reject the amount even if nothing were used. */
-function noteNeverFits(status: DescriptorStatus, { asked }: HoldWithHits): void {
+function noteNeverFits(status: DescriptorStatus, { asked }: DescriptorHold): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverPasses = true;
 }
 
@@ -454,8 +424,13 @@ function neverFits({ hold, counter }: CountedHit): boolean {
   return (outcome === 'refused' || outcome === 'left-out') && amount > counter.capacity;
 }
 
+function firstError(ops: readonly CountedHit[]): StoreError | undefined {
+  for (const { error } of ops) if (error !== undefined) return error;
+  return undefined;
+}
+
 /** Returns the sum that all descriptors request for each key. */
-function amountsOf(held: readonly HoldWithHits[]): Map<string, number | undefined> {
+function amountsOf(held: readonly DescriptorHold[]): Map<string, number | undefined> {
   const amounts = new Map<string, number | undefined>();
   for (const { hits, amount } of held) {
     for (const { key } of hits) {
@@ -473,15 +448,15 @@ function staying({ span }: Caller): Caller {
 }
 
 /** Whether an override blocks a limit. */
-function isFull({ hits }: HoldWithHits): boolean {
+function isFull({ hits }: DescriptorHold): boolean {
   for (const { full } of hits) if (full) return true;
   return false;
 }
 
 /** Whether full counters block the reservation. `open`: the hits whose counters are not full. At least one other counter is full. */
 function isBlocked(
-  held: readonly HoldWithHits[],
-  open: readonly HoldWithHits[],
+  held: readonly DescriptorHold[],
+  open: readonly DescriptorHold[],
   otherQuotaPasses: boolean,
 ): boolean {
   if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
@@ -490,7 +465,7 @@ function isBlocked(
 }
 
 /** Writes the reserved amount of the counter that the status describes. */
-export function noteReserved(status: DescriptorStatus, { hits, asked }: HoldWithHits): void {
+export function noteReserved(status: DescriptorStatus, { hits, asked }: DescriptorHold): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;
 }
