@@ -21,6 +21,8 @@ let objects: ConfigObject[];
 let served: string[][];
 /** Statuses of fleets. */
 let reported: string[];
+/** Statuses of objects to write. */
+let offered: string[];
 let round: Round;
 let world: World;
 /** Fields that decisions wait for. */
@@ -33,6 +35,7 @@ beforeEach(() => {
   objects = [];
   served = [];
   reported = [];
+  offered = [];
   callOff = () => {};
   doubted = () => {};
   leads = false;
@@ -67,7 +70,9 @@ function next(): void {
   const { round: made, outcome } = decide(world, round, moment());
   round = made;
   world = round.world;
-  const { decided, doubts, waitMs, fleetStatuses } = outcome;
+  const { decided, doubts, waitMs, fleetStatuses, statuses } = outcome;
+  for (const entry of statuses?.entries.values() ?? [])
+    if (entry !== undefined) offered.push(`${entry.object.name} ${entry.status.conditions[0]?.reason}`);
   for (const entry of fleetStatuses?.values() ?? [])
     if (entry !== undefined) reported.push(`${entry.object.name} ${entry.status.limiters}`);
   if (decided !== undefined) {
@@ -662,6 +667,19 @@ describe('decide', () => {
     expect(served).toHaveLength(1);
     show({ ...write.status, controllerName: 'theirs' }, '3');
     expect(served).toHaveLength(2);
+  });
+
+  it('reports that an object is no longer watched, although no other object changes', () => {
+    start({ controllerName: 'ours' });
+    leads = true;
+    learn({ leads, acceptedSpecs: new Map() });
+    changed();
+    timers.advance(60_000);
+    expect(offered).toEqual([]);
+    const status = { observedGeneration: 1, controllerName: 'ours', conditions: [] };
+    learn({ left: [{ ...shop(1, configSpec()), resourceVersion: '1', status }] });
+    timers.advance(200);
+    expect(offered).toEqual(['shop NotWatched']);
   });
 
   it('leaves the round before as it was, so that another future may follow from it', () => {

@@ -59,6 +59,29 @@ describe('endpoints', () => {
     ]);
   });
 
+  it.each([
+    ['ready if it is ready in any', 'isReady', { ready: true }, { ready: false }, [true, true, false]],
+    [
+      'terminating if it is in all',
+      'isTerminating',
+      { terminating: true },
+      { terminating: false },
+      [true, false, false],
+    ],
+  ] as const)('of one pod are %s', (_, name, yes, no, expected) => {
+    const found = [
+      [yes, yes],
+      [yes, no],
+      [no, no],
+    ].map((pair) => {
+      const slices = pair.map((conditions) => slice({ addresses: ['10.0.0.1'], targetRef: pod, conditions }));
+      const [one] = joinedEndpoints(slices);
+      expect(joinedEndpoints(slices.toReversed())[0]?.[name]).toBe(one?.[name]);
+      return one?.[name];
+    });
+    expect(found).toEqual(expected);
+  });
+
   it('are none in a slice without any, and are reported if they cannot be read', () => {
     expect(readSlice({ metadata: { name: 's' }, endpoints: null })).toEqual({ item: [] });
     expect(readSlice({ metadata: { name: 's' }, endpoints: [{}] })).toHaveProperty('unreadable');

@@ -333,6 +333,7 @@ describe('LimiterView', () => {
     view.update(joining, 0);
     const before = view.fleet('default').of(since(1));
     expect([progressText(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
+    expect(view.fleet('default').joining).toEqual(['a', 'c']);
     view.update([replica(well)], 1_000);
     expect(view.fleet('default').of(since(1))).toBe(before);
     view.update(joining, 2_000);

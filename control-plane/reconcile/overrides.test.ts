@@ -411,5 +411,8 @@ describe('overrides', () => {
     expect(preview(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');
     expect(preview(override('bad', { spec: {} }))).toBe('Invalid');
     expect(preview(override('free', { spec: spec({ domain: 'free' }) }))).toBeUndefined();
+    const inForce = (object: ConfigObject) => one.preview(object, createdMs).inForce;
+    expect(inForce(override('sale', { generation: 2, spec: {} }))?.generation).toBe(1);
+    expect(inForce(override('next', { generation: 3 }))).toEqual({ generation: 3, without: [] });
   });
 });

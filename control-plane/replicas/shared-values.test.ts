@@ -1,8 +1,10 @@
+import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { type ConfigMap, managedLabels, splitJson } from './own-objects.ts';
 import { type SharedFormat, SharedValues, type SharedValuesOptions } from './shared-values.ts';
 
@@ -64,6 +66,13 @@ async function collection(
   };
   return { values, reported, put, drop, time };
 }
+
+/** What a writer wants next, and which of its next requests that write fail. */
+const anyWish = fc.record({
+  texts: fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('x', 'y', longText('x'))),
+  failures: fc.array(fc.boolean(), { maxLength: 4 }),
+  afterMs: fc.constantFrom(0, 10, 500, 5_000),
+});
 
 const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
@@ -151,5 +160,50 @@ describe('stored values', () => {
     await put(...(await mapsOf('b', 'y', 'r1')));
     expect(values.stored.get('a')).toBe(kept);
     expect(reported.filter((line) => line.startsWith('weir-text-a: '))).toHaveLength(1);
+  });
+
+  it('are what was wanted last, whatever requests failed, and are not written again', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyWish, { minLength: 1, maxLength: 6 }), async (wishes) => {
+        const time = new VirtualTime();
+        const { clock, timers } = new SimulatedProcess(time);
+        const cluster = new MemoryCluster(() => clock.nowMs());
+        let failures: boolean[] = [];
+        let writes = 0;
+        const client = new MemoryApi({
+          ...{ cluster, timers, userAgent: 'test' },
+          fault: ({ method = 'GET' }) => {
+            if (method === 'GET') return undefined;
+            writes += 1;
+            return failures.shift() === true
+              ? { refused: { status: 500, reason: 'InternalError' } }
+              : undefined;
+          },
+        });
+        const open = (): SharedValues<string> =>
+          new SharedValues<string>({
+            ...{ client, clock, timers, random: () => 0, codec: plainCodec, namespace: 'weir-system' },
+            ...{ role: 'limiters', format, mayWrite: () => true, read: () => {}, maxPartBytes: 2_000 },
+            lines: { unreachable: () => {}, reachable: () => {}, skipped: () => {}, notStored: () => {} },
+          });
+        const writer = open();
+        await Promise.all([writer.load(), time.advance(100)]);
+        for (const { texts, failures: next, afterMs } of wishes) {
+          failures = next;
+          writer.sync(new Map(Object.entries(texts)));
+          await time.advance(afterMs);
+        }
+        failures = [];
+        await time.advance(120_000);
+        const before = writes;
+        await time.advance(120_000);
+        expect(writes).toBe(before);
+        const reader = open();
+        const [stored] = await Promise.all([reader.load(), time.advance(100)]);
+        expect(Object.fromEntries(stored)).toEqual(wishes.at(-1)!.texts);
+        await Promise.all([writer.close(), reader.close(), time.advance(10_000)]);
+      }),
+      { numRuns: caseCount(60) },
+    );
   });
 });
