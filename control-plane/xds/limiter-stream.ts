@@ -261,10 +261,10 @@ export class LimiterStream implements Sender {
 
   /** Called right after the end of the stream, unless this process ends it or the caller stopped reading. */
   #givenUp(): void {
-    this.#close();
     const { report } = this;
-    if (report === undefined || this.#isRejected || this.#state.phase !== 'in flight') return;
-    this.#context.leftUnanswered(report);
+    const isUnanswered = !this.#isRejected && this.#state.phase === 'in flight';
+    if (report !== undefined && isUnanswered) this.#context.leftUnanswered(report);
+    this.#close();
   }
 
   #close(): void {

@@ -177,7 +177,7 @@ export class LimiterStreams {
     };
   }
 
-  /** A limiter that left still counts for this time. */
+  /** A limiter that is about to leave still counts for this time. */
   #goOn(lingerMs: number): void {
     const { timers, changed } = this.#options;
     if (lingerMs === 0) return;
@@ -186,7 +186,6 @@ export class LimiterStreams {
       changed();
     });
     this.#callOffs.add(callOff);
-    changed();
   }
 }
 

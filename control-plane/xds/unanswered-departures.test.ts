@@ -52,4 +52,13 @@ describe('UnansweredDepartures', () => {
     expect(departures.left(limiter(), 1)).toBe(0);
     expect(departures.left(limiter(), 60_001)).toBe(0);
   });
+
+  it('counts a limiter that has to show a new token for 3 s, whoever else leaves', () => {
+    const departures = new UnansweredDepartures();
+    expect(departures.renewing(limiter(), 0)).toBe(3_000);
+    departures.left(limiter({ fleet: 'edge' }), 1);
+    expect(departures.lingering([], 2_999)).toEqual([limiter()]);
+    expect(departures.lingering([], 3_000)).toEqual([]);
+    expect(departures.left(limiter(), 3_001)).toBe(0);
+  });
 });

@@ -402,5 +402,22 @@ describeWithEachRedis('reservations in a Redis Cluster', (path) => {
     return store;
   };
 
+  it('reports open reservations on every node, without a key that is in no slot of a counter', async () => {
+    const store = await open();
+    onTestFinished(() => store.close());
+    const counters = Array.from({ length: 12 }, (_, i) =>
+      reservedCounter({ stem: `1{node;${i}}`, amount: 10 }),
+    );
+    const reports = counters.map(async (counter) => {
+      await submitCall(store, reserveCall({ id: 'open', counters: [counter] }));
+      const { key, bound, ttlSeconds } = counter;
+      const [op] = await submit(store, [counterOp({ key, bound, ttlSeconds, limit: 10 })]);
+      return op!.mayReturn;
+    });
+    expect(await Promise.all(reports)).toEqual(counters.map(() => true));
+    const found = await Promise.all(cluster.members.map(({ client }) => client.keys('weir:reserve-any')));
+    expect(found.flat()).toEqual([]);
+  });
+
   reservationStoreSuite(open, { onePlace: false });
 });
