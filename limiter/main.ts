@@ -263,6 +263,7 @@ class Limiter {
           this.#isEnding = true;
           this.#startWatch?.end();
           health.set('sigterm', false);
+          this.#serving.announceEnd();
         },
         steps: this.#steps(),
         exit: resolve,

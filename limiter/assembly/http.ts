@@ -1,6 +1,5 @@
 /** Opens the HTTP listener and the token of the debug listener from settings. */
 import { hostname } from 'node:os';
-import type { HttpListener } from '../../process/http/http-server.ts';
 import { throttledLine } from '../../process/log/log-throttle.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import {
@@ -23,7 +22,7 @@ export function openHttp(
     Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'excess' | 'routes' | 'bounds' | 'tooLarge'> & {
       latencies: Latencies;
     },
-): HttpListener {
+): ApiListener {
   const { settings, health, timers, clock, registry, log } = context;
   const { connections, reportsCertificates, latencies, ...rest } = parts;
   const maxBodyBytes = settings.httpMaxBodyBytes;

@@ -59,6 +59,8 @@ export interface Serving extends MessageCarrier {
   /** Rejects with a BindError, or with a WatchedFilesError for the TLS files. A Unix socket has the port 0. */
   listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   listenForHttp(address: ListenAddress): Promise<{ port: number }>;
+  /** From now on, HTTP responses end their connections. The listeners stay open. */
+  announceEnd(): void;
   /** Accepts no more calls. Resolves when the last call has ended, or was canceled after the grace period. */
   shutdownGrpc(): Promise<void>;
   closeHttp(): Promise<void>;
@@ -174,6 +176,7 @@ export function openServing(context: LimiterContext, given: ServingParts): Threa
     },
     listenForGrpc: (address) => grpc.listen(address),
     listenForHttp: (address) => http.listen(address),
+    announceEnd: () => http.announceEnd(),
     shutdownGrpc: async () => {
       await parts.drain();
       await grpc.shutdown();

@@ -15,7 +15,6 @@ import {
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { Health } from '../../process/grpc/health.ts';
-import type { HttpListener } from '../../process/http/http-server.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { systemTimers } from '../../process/time/clock.ts';
@@ -44,7 +43,7 @@ const decision = (overallCode: Code): Uint8Array =>
   toBinary(RateLimitResponseSchema, create(RateLimitResponseSchema, { overallCode }));
 
 interface Fixture {
-  listener: HttpListener;
+  listener: ApiListener;
   port: number;
   health: Health;
   asked: RateLimitRequest[];
@@ -663,7 +662,7 @@ describe('listen', () => {
 });
 
 describe('close', () => {
-  it('answers what is in flight, then ends its connection, and takes no new ones', async () => {
+  it('answers what is in flight, says that its connection ends, and takes no new ones', async () => {
     const replies: UnaryReply[] = [];
     const { listener, port } = await start({ answer: (reply) => replies.push(reply), closeGraceMs: 60_000 });
     const agent = new Agent({ keepAlive: true });
@@ -673,8 +672,23 @@ describe('close', () => {
     const closed = listener.close();
     await expect(send(port, {})).rejects.toThrow('ECONNREFUSED');
     replies[0]?.send(decision(Code.OK));
-    expect(await running).toMatchObject({ status: 200 });
+    expect(await running).toMatchObject({ status: 200, headers: { connection: 'close' } });
     await closed;
+  });
+
+  it('is announced in each response, while the port is still open', async () => {
+    const replies: UnaryReply[] = [];
+    const { listener, port } = await start({ answer: (reply) => replies.push(reply) });
+    const agent = new Agent({ keepAlive: true });
+    cleanups.push(() => agent.destroy());
+    const before = await send(port, { path: '/healthcheck', agent });
+    const running = send(port, { body: JSON.stringify(ask), agent });
+    await eventually(() => expect(replies.length).toBe(1));
+    listener.announceEnd();
+    replies[0]?.send(decision(Code.OK));
+    const after = await send(port, { path: '/healthcheck', agent });
+    const connections = [before, await running, after].map(({ headers }) => headers.connection);
+    expect(connections).toEqual(['keep-alive', 'close', 'close']);
   });
 
   it('ends idle connections at once, used or not, and may be asked twice', async () => {

@@ -121,6 +121,11 @@ export class ApiListener implements HttpListener {
     }
   }
 
+  /** From now on, each response ends its connection. */
+  announceEnd(): void {
+    this.#server?.announceEnd();
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#endWatch();

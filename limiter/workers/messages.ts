@@ -36,6 +36,7 @@ export type WorkerTask =
   /** Done when everything counted so far can be read: new names and durations are sent before the answer. */
   | { do: 'show-statistics' }
   | { do: 'receive'; message: SentMessage }
+  | { do: 'announce-end' }
   | { do: 'shutdown-grpc' }
   | { do: 'close-http' }
   | { do: 'close-store' }

@@ -133,6 +133,10 @@ export class WorkerPool implements Serving {
     return this.#listen('http', address);
   }
 
+  announceEnd(): void {
+    for (const place of this.#places) void place.demand({ do: 'announce-end' });
+  }
+
   async shutdownGrpc(): Promise<void> {
     for (const place of this.#places) place.close();
     await this.#askAll({ do: 'shutdown-grpc' });

@@ -76,6 +76,7 @@ const handlers: TaskHandlers = {
   'reuse-slots': ({ count }) => statistics.registry.reuseSlots(count),
   'show-statistics': () => statistics.show(),
   receive: ({ message }) => opened().receive(message),
+  'announce-end': () => serving?.announceEnd(),
   'shutdown-grpc': () => serving?.shutdownGrpc(),
   'close-http': () => serving?.closeHttp(),
   'close-store': () => serving?.closeStore(),

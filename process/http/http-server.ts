@@ -77,16 +77,21 @@ export class HttpServer implements HttpListener {
   readonly #server: Server | TlsServer;
   readonly #options: HttpServerOptions;
   readonly #connections: HttpConnections | undefined;
-  /** The last response of each connection. */
-  readonly #responses = new WeakMap<Socket, ServerResponse>();
+  /** The last response of each connection, until it is complete. */
+  readonly #responses = new Map<Socket, ServerResponse>();
   readonly #rejected = new WeakSet<Socket>();
   #closed: Promise<void> | undefined;
+  #isEnding = false;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
-      this.#responses.set(request.socket, response);
-      if (this.#closed !== undefined) response.setHeader('Connection', 'close');
+      const { socket } = request;
+      this.#responses.set(socket, response);
+      response.once('close', () => {
+        if (this.#responses.get(socket) === response) this.#responses.delete(socket);
+      });
+      if (this.#isEnding) response.setHeader('Connection', 'close');
       const serve = (memory: RequestMemory): void => void this.#serve(request, response, memory);
       if (this.#connections === undefined) serve(unwatched());
       else this.#connections.begin(request, response, serve);
@@ -119,6 +124,17 @@ export class HttpServer implements HttpListener {
 
   listen(address: ListenAddress): Promise<{ port: number }> {
     return bind(this.#server, address);
+  }
+
+  /**
+   * From now on, each response ends its connection, so that callers open their next one elsewhere. Otherwise, they would send their next
+   * request on a connection that `close` is about to end, and get a reset.
+   */
+  announceEnd(): void {
+    this.#isEnding = true;
+    for (const response of this.#responses.values()) {
+      if (!response.headersSent) response.setHeader('Connection', 'close');
+    }
   }
 
   close(): Promise<void> {
@@ -176,6 +192,7 @@ export class HttpServer implements HttpListener {
   }
 
   #stop(): Promise<void> {
+    this.announceEnd();
     return closeOrCut({
       close: (closed) => {
         this.#server.close(() => closed());
