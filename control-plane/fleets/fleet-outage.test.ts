@@ -95,6 +95,25 @@ it('a fleet does not mention an outage that passes', async () => {
   expect(store.followed[0]!.problem).toBeUndefined();
 });
 
+it('a fleet reports a Service that has no slices, which may be misspelled, and expects no empty set', async () => {
+  const { api, store } = await setUp({ fleets: [ofService('shop')] });
+  await soon(() =>
+    expect(store.followed[0]?.problem).toEqual({
+      reason: 'EndpointsUnknown',
+      message:
+        'spec.service: shop/limiters has no EndpointSlices: check that there is a Service with this name',
+      meanwhile: 'limiters that were connected within the grace are expected',
+    }),
+  );
+  expect(store.expectations().get('edge')!.endpoints).toBeUndefined();
+  api.emit(slicesOf('shop'), 'ADDED', {
+    metadata: { name: 'limiters-1', resourceVersion: '2' },
+    endpoints: [],
+  });
+  await soon(() => expect(store.followed[0]!.problem).toBeUndefined());
+  expect(store.expectations().get('edge')!.endpoints).toEqual([]);
+});
+
 it('the endpoints of a former Service are followed no longer', async () => {
   const { api } = await setUp({ fleets: [ofService('shop')] });
   await soon(() => expect([path, slicesOf('shop')].map((of) => api.isWatched(of))).toEqual([true, true]));

@@ -58,6 +58,11 @@ interface Outage {
   isRejection: boolean;
 }
 
+/** Returns whether slices are known. Kubernetes creates one even for a Service without pods, so without one, there is no such Service. */
+function hasAny(watch: SliceWatch | undefined): watch is SliceWatch {
+  return watch?.isListed === true && watch.items.size > 0;
+}
+
 /** Chosen: the wait before a rejected fleet is created again. */
 const pauseAfterRejectionMs = 30_000;
 
@@ -137,9 +142,16 @@ export class FleetStore {
     if (problem !== undefined || service === undefined) return problem;
     const key = `${service.namespace}/${service.name}`;
     const rejection = this.#slicesRejected.get(key);
-    if (rejection === undefined) return undefined;
-    const message = `spec.service: the control plane cannot watch the endpoints of ${key}: ${rejection}`;
-    const meanwhile = this.#slices.get(key)?.isListed
+    const watch = this.#slices.get(key);
+    const hasSlices = hasAny(watch);
+    const message =
+      rejection !== undefined
+        ? `spec.service: the control plane cannot watch the endpoints of ${key}: ${rejection}`
+        : watch?.isListed && !hasSlices
+          ? `spec.service: ${key} has no EndpointSlices: check that there is a Service with this name`
+          : undefined;
+    if (message === undefined) return undefined;
+    const meanwhile = hasSlices
       ? 'the last known endpoints are still expected'
       : 'limiters that were connected within the grace are expected';
     return { reason: 'EndpointsUnknown', message, meanwhile };
@@ -158,7 +170,7 @@ export class FleetStore {
 
   #endpointsOf({ spec: { service } }: FleetObject): Endpoint[] | undefined {
     const watch = service && this.#slices.get(`${service.namespace}/${service.name}`);
-    return watch?.isListed ? joinedEndpoints(watch.items.values()) : undefined;
+    return hasAny(watch) ? joinedEndpoints(watch.items.values()) : undefined;
   }
 
   #fleetsChanged(): void {
