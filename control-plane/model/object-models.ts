@@ -151,7 +151,7 @@ export const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
 /** The values that this version writes. The CRD accepts all values, so that a newer control plane can write with an older CRD. */
-export const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
+export const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported', 'Stalled'] as const;
 
 export const conditionModel = z
   .object({
@@ -231,7 +231,8 @@ export const statusModel = z
     conditions: z.array(conditionModel).meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
-      description: 'Accepted, Programmed and Ready; Supported only while it is False.',
+      description:
+        'Accepted, Programmed and Ready; Supported only while it is False, Stalled only while it is True.',
     }),
   })
   .meta({ description: 'State of the rules, written by the control plane.' });

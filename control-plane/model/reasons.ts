@@ -27,6 +27,8 @@ export interface ReasonRow {
   isEnd?: true;
   /** Whether the object cannot be read. */
   isUnread?: true;
+  /** Whether only a correction ends it, so that waiting does not help: the object has the condition Stalled. */
+  isStalled?: true;
 }
 
 /** The reasons, in the order of docs/status.md. */
@@ -50,6 +52,7 @@ export const reasons = {
     event: 'Warning',
     rejects: { kind: 'both', admission: 422 },
     isUnread: true,
+    isStalled: true,
   },
   UnknownField: {
     of: ['Accepted'],
@@ -71,6 +74,7 @@ export const reasons = {
     text: 'the namespace may not use the domain: `DOMAIN_OWNERS` or the RateLimitFleet gives it to others or to no namespace',
     event: 'Warning',
     rejects: { kind: 'both', admission: 403 },
+    isStalled: true,
   },
   FleetNotAllowed: {
     of: ['Accepted'],
@@ -110,6 +114,7 @@ export const reasons = {
     status: 'False',
     text: 'the limiter that rejected the rules, since when, and its message',
     event: 'Warning',
+    isStalled: true,
   },
   LimiterTooOld: {
     of: ['Programmed', 'Fleet Ready'],
@@ -214,6 +219,11 @@ export function hasReason(condition: Condition | undefined, reason: Reason): boo
 /** Returns whether the object has ended. */
 export function isEndReason(reason: string | undefined): boolean {
   return reason !== undefined && rows.get(reason)?.isEnd === true;
+}
+
+/** Returns whether only a correction ends the problem. */
+export function isStalledReason(reason: string): boolean {
+  return rows.get(reason)?.isStalled === true;
 }
 
 /** Returns whether the object cannot be read, regardless of other objects. */

@@ -10,7 +10,8 @@ import {
   type StatusObject,
 } from '../model/config-object.ts';
 import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
-import { isEndReason, newCondition, type Reason } from '../model/reasons.ts';
+import { conditionTypes } from '../model/object-models.ts';
+import { isEndReason, isStalledReason, newCondition, type Reason } from '../model/reasons.ts';
 import type { RolloutProgress } from './fleet-rollout.ts';
 
 /** The first few of many items, and the total number of items. */
@@ -74,7 +75,10 @@ function findings(facts: ConditionFacts): Finding[] {
   const programmed = programmedFinding(facts);
   const supported = supportedFinding(facts);
   const ready = readyFinding(accepted, programmed);
-  return supported === undefined ? [accepted, programmed, ready] : [accepted, programmed, ready, supported];
+  const stalled: Finding[] = isStalledReason(ready.reason)
+    ? [{ ...ready, type: 'Stalled', status: 'True' }]
+    : [];
+  return [accepted, programmed, ready, ...(supported === undefined ? [] : [supported]), ...stalled];
 }
 
 function acceptedFinding({ accepted, served, override }: ObjectOutcome): Finding {
@@ -277,7 +281,7 @@ export function sameStatus(a: StatusObject['status'], b: StatusObject['status'])
   return isDeepStrictEqual(restOfA, restOfB) && isDeepStrictEqual(ourConditions(ofA), ourConditions(ofB));
 }
 
-const ourTypes = ['Accepted', 'Programmed', 'Ready', 'Supported', 'Progressing'];
+const ourTypes: readonly string[] = [...conditionTypes, 'Progressing'];
 
 function ourConditions(conditions: readonly { type: string }[]): unknown[] {
   return ourTypes.map((type) => conditions.find((candidate) => candidate.type === type));
@@ -328,12 +332,12 @@ export type Transition = Pick<
 >;
 
 /**
- * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` is never among them, because
- * it repeats the others.
+ * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` and `Stalled`
+ * are never among them, because they repeat the others.
  */
 export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
   return next.conditions.filter((condition) => {
-    if (condition.type === 'Ready') return false;
+    if (condition.type === 'Ready' || condition.type === 'Stalled') return false;
     const before = findCondition(previous, condition.type);
     return (
       before?.status !== condition.status ||

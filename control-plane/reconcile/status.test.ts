@@ -273,6 +273,29 @@ describe('statusOf', () => {
     expect(conditionText(statusWith(facts), 'Supported')).toBe(text);
   });
 
+  it.each<[what: string, facts: Partial<ConfigStatusFacts>, stalled: boolean]>([
+    [
+      'a spec with mistakes',
+      { outcome: { ...rejected, accepted: { status: false, reason: 'Invalid', message: 'spec.domain' } } },
+      true,
+    ],
+    ['a limiter that rejects', { standing: standing(0, { refused: ['p'] }) }, true],
+    ['a limiter that has not answered', { standing: standing(0, { pending: ['p'] }) }, false],
+    [
+      'a domain that may become free',
+      { outcome: { ...rejected, accepted: { status: false, reason: 'DomainConflict', message: 'taken' } } },
+      false,
+    ],
+    ['rules in force', {}, false],
+  ])('is stalled if only a correction helps: %s', (_, facts, stalled) => {
+    const status = statusWith(facts);
+    const ready = findCondition(status, 'Ready')!;
+    expect(findCondition(status, 'Stalled')).toEqual(
+      stalled ? { ...ready, type: 'Stalled', status: 'True' } : undefined,
+    );
+    expect(transitions(undefined, status).map(({ type }) => type)).not.toContain('Stalled');
+  });
+
   it('keeps the time of a transition while the status of the condition stays', () => {
     const previous = statusWith({ standing: standing(0, { pending: ['p'] }) });
     const later = Date.UTC(2026, 0, 3);
