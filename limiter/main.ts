@@ -1,4 +1,4 @@
-/** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
+/** Starts and stops a limiter: reads the settings, creates all parts, opens the listeners, and closes everything in order. */
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { packageVersion } from '../process/files/package-file.ts';
@@ -48,7 +48,7 @@ import { WorkerPool } from './workers/worker-pool.ts';
 import type { StartThread } from './workers/worker-thread.ts';
 
 export interface LimiterHost {
-  /** Of the process: what turns verification off is taken out. */
+  /** The environment of the process. Variables that turn off the verification of certificates are removed from it. */
   env: Record<string, string | undefined>;
   /** Defaults to this process. */
   signals?: SignalSource;
@@ -58,7 +58,7 @@ export interface LimiterHost {
   random?: () => number;
   /** Looks up MEMCACHE_SRV. Defaults to the system's resolver. */
   resolveSrv?: ResolveSrv;
-  /** Starts the threads of LIMITER_WORKERS, to which clock, timers, random and resolveSrv are not handed on. */
+  /** Starts the threads of LIMITER_WORKERS. They do not get clock, timers, random and resolveSrv. */
   startThread?: StartThread;
   /** Defaults to standard error. */
   logDestination?: LogDestination;
@@ -72,7 +72,7 @@ export interface ListeningPorts {
   /** The port is 0 with GRPC_UDS. */
   grpc: { port: number };
   http: { port: number };
-  /** Undefined when its address was taken; the limiter runs without it. */
+  /** Undefined if its address is in use. The limiter then runs without it. */
   debug: { port: number } | undefined;
 }
 
@@ -110,7 +110,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   }
 }
 
-/** The control plane counts a limiter as one that applies its rules once it is ready, unless it may start without rules. */
+/** Returns the rules that the limiter needs to be healthy. With a control plane, it needs some, unless it may start without rules. */
 function healthNeeds(settings: LimiterSettings): RulesInForceParts['healthNeeds'] {
   if (settings.healthyWithAtLeastOneConfigLoaded) return 'domains';
   return settings.configType === 'FILE' || settings.forceStartWithoutInitialConfig ? 'nothing' : 'rules';
@@ -122,7 +122,7 @@ class Limiter {
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
-  /** For operators: away from the connections that count. */
+  /** The store for operators. It does not use the connections that count hits. */
   readonly #storeAdmin: StoreAdmin;
   readonly #colleagues: LimiterPeers;
   readonly #debug: HttpListener;

@@ -338,7 +338,7 @@ function profilesSchema(): Schema {
     ofEnvoy('A regular expression of RE2, for the whole value.', expression, ['regex']),
   );
   const tests: Fields = {
-    exact: text('The whole value.'),
+    exact: text('Text that equals the whole value.'),
     prefix: text('Prefix of the value.', filled),
     suffix: text('Suffix of the value.', filled),
     contains: text('Text that the value contains.', filled),
@@ -357,7 +357,7 @@ function profilesSchema(): Schema {
   const testOf = (name: string): Schema =>
     name === 'string_match' ? string : tests[name.replace(/_match$/, '')]!;
   const matcher = (of: string, names: readonly string[], more: Fields): Schema => {
-    const name = { name: text(`Of the ${of}.`, filled) };
+    const name = { name: text(`Name of the ${of}.`, filled) };
     const fields = { ...name, ...Object.fromEntries(names.map((one) => [one, testOf(one)])), ...more };
     return defined(`${of}_test`, ofEnvoy(`A test of a ${of}.`, fields, ['name']));
   };
@@ -369,9 +369,11 @@ function profilesSchema(): Schema {
     query_parameter_name: text('Name of the parameter.', filled),
     descriptor_key: text('Key of the entry.'),
     descriptor_value: text('Value of the entry.', filled),
-    skip_if_absent: flag('Whether to omit the entry, and not the whole descriptor, if there is no value.'),
-    v4_prefix_mask_len: whole('Bits of an IPv4 address in the network prefix.', 0, 32),
-    v6_prefix_mask_len: whole('Bits of an IPv6 address in the network prefix.', 0, 128),
+    skip_if_absent: flag(
+      'Whether to omit only the entry, instead of the whole descriptor, if there is no value.',
+    ),
+    v4_prefix_mask_len: whole('Number of bits in the network prefix of an IPv4 address.', 0, 32),
+    v6_prefix_mask_len: whole('Number of bits in the network prefix of an IPv6 address.', 0, 128),
     expect_match: flag('Whether all tests must match, or must not all match.'),
     headers: listOf(
       'Tests of headers.',
@@ -405,11 +407,11 @@ function profilesSchema(): Schema {
   });
   const action = ofEnvoy('One entry of the descriptor.', Object.fromEntries(actions), [], only);
   const rateLimits = listOf(
-    'As in a route of Envoy: each element makes at most one descriptor.',
+    'Rate limits as in a route of Envoy. Each element makes at most one descriptor.',
     defined(
       'rate_limit',
       ofEnvoy(
-        'What makes a descriptor.',
+        'The actions that make one descriptor.',
         { actions: listOf('Actions that make the entries, in order.', action, { minItems: 1 }) },
         ['actions'],
       ),
@@ -449,7 +451,7 @@ function profilesSchema(): Schema {
     additionalProperties: profile,
   };
   return object(
-    'Profiles of other proxies than Envoy (PROFILES_FILE).',
+    'Profiles of proxies other than Envoy (PROFILES_FILE).',
     { profiles },
     { required: ['profiles'], definitions },
   );

@@ -208,15 +208,15 @@ export const overrideSpecSchema = object(overrideSpecFields, top, {
     },
     {
       rule: `!has(self.grant) || ${howMany(endFields, 0)}`,
-      message: 'a grant ends with its window: no other end is taken',
+      message: 'a grant ends with its window, so it has no other end',
     },
     {
       rule: "!has(self.grant) || self.match.all(entry, !has(entry.value) || !entry.value.contains('*'))",
-      message: 'a grant is for exactly these entries: no * in values',
+      message: 'a grant needs exact entries, without * in values',
     },
     {
       rule: '!has(self.unit) || has(self.requestsPerUnit)',
-      message: 'unit is for requestsPerUnit alone',
+      message: 'unit needs requestsPerUnit',
     },
   ],
 });

@@ -32,7 +32,7 @@ const whereHelp = `  --limiter <host[:port]>     the debug listener of a limiter
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for each answer (default: 5s for limiters, 30s for the API server)
   -n, --namespace <name>      the namespace of the object (default: as for the domain's RateLimitConfig)
-  --context <name>, --kubeconfig <file>   as kubectl
+  --context <name>, --kubeconfig <file>   as for kubectl
 ${outputHelp}`;
 
 export const makingHelp = `${whereHelp}  --class, --fleet <name>     class and fleet of the object (default: as for the domain's RateLimitConfig)

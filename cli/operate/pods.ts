@@ -56,7 +56,7 @@ async function podsAt(cluster: Cluster, { namespace, selector }: PodsPlace): Pro
 function someOf(pods: LimiterTarget[], { namespace, selector }: PodsPlace): LimiterTarget[] {
   if (pods.length > 0) return pods;
   throw new CommandError(
-    `no pods with the labels ${selector} ${placeText(namespace)}: say -n, --fleet, -l or --limiter`,
+    `no pods with the labels ${selector} ${placeText(namespace)}: use -n, --fleet, -l or --limiter`,
     2,
   );
 }

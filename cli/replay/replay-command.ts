@@ -130,10 +130,7 @@ Replays recorded requests against rules, as a limiter that counts in memory woul
   --fleet <name>             the fleet of the manifests to read, if there are several
   -o, --output <form>        how to print the report: table (default), json or yaml
   --top <n>                  the number of most limited counters to list (default 10)
-  --setting <NAME=VALUE>     a setting of the limiter. Repeat the flag for several. Settings:
-                             ${replaySettingNames.slice(0, 3).join(',\n                             ')},
-                             ${replaySettingNames.slice(3, 6).join(', ')},
-                             ${replaySettingNames.slice(6).join(', ')}
+  --setting <NAME=VALUE>     a setting of the limiter. Repeat the flag for several. Settings: ${replaySettingNames.join(', ')}
   --merge-domain-configs     the same as --setting MERGE_DOMAIN_CONFIG=true
   --root <folder>            do not read files outside this folder (default: the folder of each file that you name). Repeat the flag for several. Links that point outside a folder of rules are never followed
   --max-limited <n>          exit with status 1 if more requests are limited than this number or percentage (0.5%)

@@ -339,7 +339,7 @@ export function readArgumentFile(name: string, path: string | number): Buffer {
   }
 }
 
-/** What a limiter that answers 401 needs. */
+/** The advice for a limiter that answers 401. */
 export const tokenHint = 'requires a valid token: --token-file, or WEIR_TOKEN_FILE';
 
 /** Like `readArgumentFile`, for a URL. `hint` is added for a status. Redirects are not followed, so that a token goes nowhere else. */

@@ -311,7 +311,10 @@ function domainOf({ domain, line, column, name }: RuleTest, table: RuleTable): s
   const known = names.slice(0, 10).join(', ');
   if (domain === undefined) {
     if (names.length === 1) return only!;
-    throw new UnusableTests(`${name}: say which \`domain\` is asked for: ${known}`, { line, column });
+    throw new UnusableTests(`${name}: \`domain\` is missing, and the rules have several: ${known}`, {
+      line,
+      column,
+    });
   }
   if (table.hasDomain(domain)) return domain;
   throw new UnusableTests(`${name}: there are no rules for the domain ${domain}, only for ${known}`, {

@@ -53,7 +53,7 @@ Time begins at ${defaultStart} unless \`at\` says otherwise. docs/test.md descri
   --root <folder>            do not read files outside this folder (default: the working folder, and the folders that you name). Repeat the flag for several
   -o, --output <form>        how to print the result: text (default), json, yaml, tap, junit, github (annotations
                              of a workflow's run), sarif or markdown
-  -q, --quiet                say nothing but what makes the status 1 or 2
+  -q, --quiet                print only what makes the exit status 1 or 2
 
   weir test examples
   weir test examples/rules --min-coverage 80

@@ -1,4 +1,4 @@
-/** What the results of lists and watches mean: the next request, and which failures to report. Pure. */
+/** Determines from the results of lists and watches the next request and the failures to report. Pure. */
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { type ApiError, isDenied, isWatchRejected } from './api.ts';
 

@@ -308,7 +308,7 @@ function isReportedEnded({ generation, status }: ConfigObject, { followed }: Ove
   );
 }
 
-/** What the rules of the domain say about an override. */
+/** The effect of an override on the rules of its domain. */
 type EffectByRules = Pick<OverrideText, 'endsMs' | 'idle' | 'note'>;
 
 /** The last effect of each override, with the rules that it depends on. */

@@ -138,7 +138,7 @@ interface Parts {
   readonly objects: Evaluation['objects'];
 }
 
-/** What follows from an evaluation. */
+/** The result of an evaluation. */
 export interface BoardResult {
   board: StatusBoard;
   /** The ledger with what the evaluation found. */

@@ -268,7 +268,7 @@ interface Life extends LeaseObservation {
 }
 
 /**
- * Which replicas are alive: those whose Lease changed within its duration, by our own clock since we saw it. Pure.
+ * Determines which replicas are alive: those whose Lease object changed within its duration, by our own clock since we saw it. Pure.
  *
  *            seen                    duration passed
  *   (none) ───────> alive ─────────────────────────────> dead ──┐

@@ -1,11 +1,10 @@
 /**
- * The two forms of aggregated discovery, as far as they differ: what a request says, and what a response brings. All else of a
- * stream is the same, see `LimiterStream`.
+ * The requests and responses of the two forms of aggregated discovery. The rest of a stream is the same in both: see `LimiterStream`.
  *
- * State of the world: each response has everything, and a request names the version that is in force.
- * Incremental: a response has what is different from what the limiter was sent over this stream, and resources have versions.
- * What was reported counts as such whatever became of it: a limiter that rejects something keeps what it was sent beside what it has
- * in force, and tries it again with the next response. Envoy's xDS protocol, "Incremental xDS".
+ * State of the world: each response contains all resources, and a request names the version in force.
+ * Incremental: a response contains the resources that differ from those that were sent over this stream, and resources have versions.
+ * A resource counts as sent even if the limiter rejects it. The limiter stores it beside the one in force, and tries it again with the
+ * next response. See "Incremental xDS" in Envoy's description of the xDS protocol.
  */
 import { hash } from 'node:crypto';
 import { fromBinary, type Message } from '@bufbuild/protobuf';

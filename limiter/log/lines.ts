@@ -10,7 +10,7 @@ import { describeRule, limitTexts } from '../../rules/describe.ts';
 import type { Rule } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
-/** What is odd about rules, with its place. */
+/** A warning about rules, with its location. */
 type PlacedFinding = Omit<RuleError, 'code' | 'path'> & Record<'rule' | 'hint', string | undefined>;
 
 export const lines = {
@@ -245,12 +245,12 @@ export const lines = {
   debugIsOpen: info<{ address: string }>(
     'The debug listener does not authenticate callers: they can read rules, statistics and values over limit, and record profiles, but cannot change anything. Set DEBUG_TOKEN_FILE to require a token, or DEBUG_HOST=127.0.0.1',
   ),
-  /** A change made with the admin API. `claimsUnverified`: the user that the client claims to act for. */
+  /** A change made with the admin API. `unverifiedName`: the user that the client claims to act for. */
   adminChange: warn<{
     what: OperatorChange['what'];
     caller: string;
     peer: string;
-    claimsUnverified?: string;
+    unverifiedName?: string;
     domain: string;
     target: string;
     before: string;

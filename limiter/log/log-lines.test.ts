@@ -86,7 +86,7 @@ describe('log lines', () => {
             what: 'counters-reset',
             caller: 'debug token',
             peer: '10.0.0.1:4711',
-            claimsUnverified: 'ann@desk',
+            unverifiedName: 'ann@desk',
           },
           ...{ domain: 'shop', target: 'ip=10.0.0.2', before: 'used 12 of 10', after: 'used 0' },
         });
@@ -100,7 +100,7 @@ describe('log lines', () => {
       },
       [
         'level=info msg="The debug listener does not authenticate callers: they can read rules, statistics and values over limit, and record profiles, but cannot change anything. Set DEBUG_TOKEN_FILE to require a token, or DEBUG_HOST=127.0.0.1" address="0.0.0.0:6070"',
-        'level=warning msg="An operator made a change" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
+        'level=warning msg="An operator made a change" what=counters-reset caller="debug token" peer="10.0.0.1:4711" unverifiedName=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
         'level=warning msg="Rejected a request to the debug listener" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
         'level=info msg="A new token of the debug listener is in use"',
         'level=error msg="The file with the token of the debug listener cannot be used: the previous token stays in use" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',

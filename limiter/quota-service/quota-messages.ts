@@ -146,7 +146,7 @@ export interface QuotaOrder {
 /** Returns one response. Clients execute the actions of a bucket in their order. */
 export function responseOf(orders: readonly QuotaOrder[], ttlSeconds: number): Uint8Array {
   writer.begin();
-  // What is last in the message is written first.
+  // The message is written from its end to its beginning.
   for (let n = orders.length - 1; n >= 0; n -= 1) {
     const { id, strategy } = orders[n]!;
     const bucket = typeof strategy === 'object' ? strategy : undefined;

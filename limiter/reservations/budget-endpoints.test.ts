@@ -306,7 +306,7 @@ describe('/v1/commit and /v1/release', () => {
       'unknown',
       { unknown: 'charge', actual: 5 },
     ]);
-    const detail = `there is no reservation "${madeId}", or no longer`;
+    const detail = `the reservation "${madeId}" does not exist, or no longer exists`;
     const advice = '; a commit with domain and descriptors is still charged';
     for (const remembered of [undefined, question]) {
       budgets.remembered = remembered;
@@ -372,7 +372,7 @@ describe('/v1/commit and /v1/release', () => {
       }),
     };
     const { status, body } = await post(budgets, '/v1/commit', { reservationId: madeId }, { gate });
-    expect([status, body.detail]).toEqual([404, expect.stringContaining(`no reservation "${madeId}"`)]);
+    expect([status, body.detail]).toEqual([404, expect.stringContaining(`the reservation "${madeId}" does not exist`)]);
     expect([needed, budgets.asked]).toEqual([[Right.RESERVE], []]);
   });
 });

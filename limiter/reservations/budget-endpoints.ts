@@ -320,7 +320,7 @@ function problemOfBudget({ failure, message, retryAfterSeconds: roomIn }: Budget
 const commitAdvice = '; a commit with domain and descriptors is still charged';
 
 function noReservation(id: string, advice: string): ApiProblem {
-  return new ApiProblem(404, `there is no reservation ${shown(id)}, or no longer${advice}`);
+  return new ApiProblem(404, `the reservation ${shown(id)} does not exist, or no longer exists${advice}`);
 }
 
 function scopeJson(scope: BudgetScope): object {

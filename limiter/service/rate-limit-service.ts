@@ -31,9 +31,9 @@ import { AnsweredHits, Respond } from './respond.ts';
 
 export interface RateLimitServiceOptions {
   store: Store;
-  /** Around `store`. Undefined: calls about reservations go to `store`, and what has expired is not given back for hits. */
+  /** Decorates `store`. Undefined: calls about reservations go to `store`, and hits do not return expired reservations. */
   reservations?: ReservationStore | undefined;
-  /** As of `ReservingOptions`. */
+  /** The same as in `ReservingOptions`. */
   whyReservesNothing?: string | undefined;
   /** Undefined: off (LOCAL_CACHE_SIZE_IN_BYTES=0). */
   localCache: BoundedLocalCache | undefined;

@@ -1,4 +1,4 @@
-/** What the clients of a pool need, and the fair level of each limit that follows. */
+/** Computes the need of each client of a pool, and from these the fair level of each limit. */
 import type { AccountedLimit } from './account.ts';
 import { fairLevel, type ShareClaim } from './fair-level.ts';
 import type { Grants } from './grants.ts';

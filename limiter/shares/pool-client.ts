@@ -38,7 +38,7 @@ export class PoolClient implements Share {
   grants: Grants;
   /** The time at which the last assignment ends, if one was sent. */
   endsMs: number | undefined;
-  /** What it is to be sent, and whether that is being charged. */
+  /** The bucket to send to the client, and whether the ledgers are already asked to charge it. */
   proposal: Proposal | undefined = undefined;
   isPending = false;
   isClosed = false;

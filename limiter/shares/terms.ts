@@ -1,4 +1,4 @@
-/** The terms of a pool, and what its clients and their owners say to each other. */
+/** The interface of pools: their terms, and the messages between clients and the owners of their streams. */
 import type { Counter } from '../stores/operation.ts';
 
 /**

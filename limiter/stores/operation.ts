@@ -81,8 +81,8 @@ export interface LeaseTerms {
   /** The ledger may forget this limiter if it grants nothing, because no earlier message can arrive later. */
   readonly forgets: boolean;
   /**
-   * For shares: what other limiters need to find the fair level (shares/fair-level.ts), and how long it is valid if this limiter
-   * sends nothing. 0, 0 and 0: a lease.
+   * For shares: the values that other limiters need to find the fair level (shares/fair-level.ts), and how long they are valid if this
+   * limiter sends nothing. 0, 0 and 0: a lease.
    */
   readonly charged: number;
   readonly hungry: number;

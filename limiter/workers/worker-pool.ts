@@ -50,7 +50,7 @@ export async function addressToShare(address: ListenAddress): Promise<ListenAddr
 }
 
 interface WorkerPoolOptions {
-  /** At least 2. */
+  /** The number of threads, at least 2. */
   count: number;
   /** The memory held by connections of all threads: one cell for each worker, by its number. */
   memoryCells: Int32Array;

@@ -1,4 +1,4 @@
-/** What the rule language says of a field: its kind, its bounds, what it excludes, and the words for people. */
+/** The row of a field of the rule language: its kind, its bounds, the fields that it excludes, and its description. */
 import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
 import type { RuleCapability } from './capabilities.ts';
 

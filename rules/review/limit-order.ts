@@ -1,5 +1,5 @@
 /**
- * Which of two limits is never the tighter one: what the other lets pass, it lets pass as well. Only what can be proven
+ * Finds the limit of two that is never the tighter one: it lets pass everything that the other lets pass. Only what can be proven
  * counts: for any traffic, hits that are given back among it, and for clocks of limiters and stores that differ (unless
  * hits are then given back in another window than they were counted in).
  *

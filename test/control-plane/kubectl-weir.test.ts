@@ -22,7 +22,7 @@ describeWithBareApiServer('kubectl weir', (api) => {
 
   /** There are no pods, and so no section of limiters. */
   const noPods = (namespace: string) =>
-    `kubectl weir: no limiters are shown: no pods with the labels app.kubernetes.io/component=limiter in namespace ${namespace}: say -n, --fleet, -l or --limiter\n`;
+    `kubectl weir: no limiters are shown: no pods with the labels app.kubernetes.io/component=limiter in namespace ${namespace}: use -n, --fleet, -l or --limiter\n`;
   const weir = (
     args: readonly string[],
     { user, env = {} }: { user?: ApiUser; env?: NodeJS.ProcessEnv } = {},

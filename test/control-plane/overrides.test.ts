@@ -85,12 +85,12 @@ describeWithApiServer('RateLimitOverrides', (api) => {
         grant: 5,
         match: [{ key: 'k', value: 'a*' }],
       },
-      'a grant is for exactly these entries',
+      'a grant needs exact entries',
     ],
     [
       'a unit of nothing',
       { ...common, requestsPerUnit: undefined, block: true, unit: 'minute' },
-      'unit is for',
+      'unit needs',
     ],
   ])('are rejected by the API server with %s', (_, spec, words) => {
     const { status, stderr } = api().kubectl(['apply', '-f', '-'], { input: overrideText('bad', spec) });

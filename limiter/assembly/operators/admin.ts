@@ -87,7 +87,7 @@ function changeFields({
     what,
     caller: actor.name,
     peer: actor.address,
-    ...(actor.claims === '' ? {} : { claimsUnverified: text(actor.claims) }),
+    ...(actor.claims === '' ? {} : { unverifiedName: text(actor.claims) }),
     domain: text(domain),
     target: text(target),
     before: text(before),
