@@ -177,7 +177,7 @@ describe('weir init', () => {
     writeFileSync(join(folder, 'envoy.yaml'), 'mine\n');
     const refused = runWeir(['init', folder, ...flags('envoy')]);
     expect(refused.stderr).toBe(
-      `weir: ${folder}/envoy.yaml: exists already; no file was written. --force overwrites it\n`,
+      `weir: no file was written, because these already exist: ${folder}/envoy.yaml; --force overwrites them\n`,
     );
     expect(refused.status).toBe(1);
     expect(readdirSync(folder)).toEqual(['envoy.yaml']);
