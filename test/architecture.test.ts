@@ -574,7 +574,7 @@ const allowed: Record<string, string[]> = {
     'process/regex',
     'rules/yaml',
   ],
-  'limiter/stores': ['limiter/algorithms', 'process/grpc', 'process/log', 'process/net'],
+  'limiter/stores': ['limiter/algorithms', 'process/grpc', 'process/log', 'process/net', 'process/time'],
   'limiter/stores/failure': ['limiter/stores', 'limiter/stores/memory', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
   'limiter/stores/memory': ['limiter/algorithms', 'limiter/stores', 'process/time', 'process/queues'],

@@ -169,7 +169,9 @@ function write({ files, steps, notes }: Starter, folder: string, isForced: boole
   const taken = paths.filter(({ path }) => existsSync(path));
   if (taken.length > 0 && !isForced) {
     const names = taken.map(({ path }) => path).join(', ');
-    throw new CommandError(`no file was written, because these already exist: ${names}; --force overwrites them`);
+    throw new CommandError(
+      `no file was written, because these already exist: ${names}; --force overwrites them`,
+    );
   }
   for (const { path, text } of paths) {
     try {

@@ -232,7 +232,7 @@ function withSecondAction(text: string): string {
 function notesOf(by: readonly LimitedBy[], files: readonly string[]): string[] {
   const headers = headersOf(by);
   const second = offersSecondRule(by)
-    ? ` A second rule, which limits each address, is commented out. To use it, remove the # before its lines in ${files.join(' and ')}.`
+    ? ` A second rule, which limits each address, is in a comment. To use it, remove the # before its lines in ${files.join(' and ')}.`
     : '';
   const missing =
     headers.length === 0

@@ -372,7 +372,10 @@ describe('/v1/commit and /v1/release', () => {
       }),
     };
     const { status, body } = await post(budgets, '/v1/commit', { reservationId: madeId }, { gate });
-    expect([status, body.detail]).toEqual([404, expect.stringContaining(`the reservation "${madeId}" does not exist`)]);
+    expect([status, body.detail]).toEqual([
+      404,
+      expect.stringContaining(`the reservation "${madeId}" does not exist`),
+    ]);
     expect([needed, budgets.asked]).toEqual([[Right.RESERVE], []]);
   });
 });

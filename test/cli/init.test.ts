@@ -81,7 +81,7 @@ describe('weir init', () => {
     const { stdout } = runWeir(['init', folder, ...flags(proxy, 'header:x-api-key')]);
     const check = /^ {2}weir (check .*)$/m.exec(stdout)?.[1]?.split(' ') ?? [];
     expect(runWeir([...check, '--strict'])).toMatchObject({ status: 0 });
-    const named = / remove its # in (.*)\.$/m.exec(stdout)?.[1]?.split(' and ') ?? [];
+    const named = / remove the # before its lines in (.*)\.$/m.exec(stdout)?.[1]?.split(' and ') ?? [];
     expect(named).toHaveLength(2);
     for (const path of named) {
       const text = readFileSync(path, 'utf8');
