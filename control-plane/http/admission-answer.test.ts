@@ -223,7 +223,7 @@ describe('admissionAnswer', () => {
   it('rejects an override that cannot be, and warns of one that would not be in force', () => {
     const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitoverrides' };
     const createdMs = nowMs - 1_000;
-    const spec = { domain: 'shop', match: [{ key: 'k' }], block: true, for: '1h', reason: 'r' };
+    const spec = { domain: 'shop', match: [{ key: 'k', value: '' }], block: true, for: '1h', reason: 'r' };
     const objects = [
       configObject({ name: 'shop', namespace: 'shop' }),
       configObject({ name: 'first', namespace: 'shop', uid: 'o', kind: overrideKind, createdMs, spec }),
@@ -234,24 +234,24 @@ describe('admissionAnswer', () => {
       const whole = { ...object, metadata: { ...object.metadata, creationTimestamp } };
       return admissionAnswer(request(whole, { resource }), viewOf({ objects }));
     };
-    expect(ask({ match: [{ key: 'other' }] })).toEqual(noWord);
+    expect(ask({ match: [{ key: 'other', value: '' }] })).toEqual(noWord);
     expect(ask({ match: [] })).toMatchObject({
       allowed: false,
       reason: 'Invalid',
       message: expect.stringMatching(/^spec\.match: /),
     });
-    expect(ask({ match: [{ key: 'other' }] }, 'mail')).toMatchObject({
+    expect(ask({ match: [{ key: 'other', value: '' }] }, 'mail')).toMatchObject({
       allowed: false,
       reason: 'DomainNotAllowed',
     });
     expect(ask({})).toMatchObject({
       warnings: [expect.stringMatching(/^Conflicted: .*override\/shop\/first: it would not be served$/)],
     });
-    expect(ask({ match: [{ key: 'kee' }], block: undefined, requestsPerUnit: 5 })).toMatchObject({
+    expect(ask({ match: [{ key: 'kee', value: '' }], block: undefined, requestsPerUnit: 5 })).toMatchObject({
       allowed: true,
       warnings: [expect.stringMatching(/^NoMatchingRule: it would have no effect: .*has the key "kee"/)],
     });
-    const past = { for: undefined, expiresAt: '2025-01-01T00:00:00Z', match: [{ key: 'past' }] };
+    const past = { for: undefined, expiresAt: '2025-01-01T00:00:00Z', match: [{ key: 'past', value: '' }] };
     expect(ask(past)).toMatchObject({
       warnings: [
         expect.stringMatching(/^Expired: it ended at 2025-01-01T00:00:00Z: it would not be served$/),

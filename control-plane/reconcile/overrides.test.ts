@@ -217,7 +217,7 @@ describe('overrides', () => {
     expect(outcomeOn(on('SlidingWindow')(createdMs + 60_000), 'more').override?.endsMs).toBe(
       createdMs + 80_000,
     );
-    const none = override('none', { spec: { ...rest, match: [{ key: 'nobody' }] } });
+    const none = override('none', { spec: { ...rest, match: [{ key: 'nobody', value: '' }] } });
     expect(outcomeOn(decide([shop, none]), 'none').override).toMatchObject({
       endsMs: undefined,
       idle: 'no rule of "shop" has the key "nobody"',

@@ -164,7 +164,13 @@ describe('VersionLedger', () => {
     const numbersOf = (...versions: string[]) =>
       sets.map((has) => versions.map((one) => ledgers.now.numberOf('default', one, has)));
     expect(numbersOf(plain)).toEqual([[1], [1], [1], [1]]);
-    const overrideSpec = { domain: 'a', match: [{ key: 'k' }], block: true, permanent: true, reason: 'r' };
+    const overrideSpec = {
+      domain: 'a',
+      match: [{ key: 'k', value: '' }],
+      block: true,
+      permanent: true,
+      reason: 'r',
+    };
     const override = configObject({ kind: overrideKind, name: 'o', uid: 'o', spec: overrideSpec });
     ledgers.observe(decider.decideAll([a, sliding], new Map()), 8);
     const before = ledgers.now.newest('default')!.version;

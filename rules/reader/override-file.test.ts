@@ -26,7 +26,7 @@ overrides:
     ['domain: shop\n', ['overrides: must be a list']],
     ['- 1\n', ['must be a map with domain and overrides', 'overrides: must be a list']],
     [
-      'domain: shop\ndescriptors: []\noverrides:\n  - { match: [{ key: a }], block: true, permanent: true, reason: r, domain: x }\n',
+      'domain: shop\ndescriptors: []\noverrides:\n  - { match: [{ key: a, value: b }], block: true, permanent: true, reason: r, domain: x }\n',
       [
         'descriptors: is no field of a file of overrides: domain and overrides are',
         'overrides[0].domain: must be at the top of the file, once',

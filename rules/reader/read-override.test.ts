@@ -58,10 +58,10 @@ describe('readOverride', () => {
       endsAt: '2026-11-22T12:00:00.000Z',
       secondsLeft: 7199,
       createdBy: 'ada',
-      standing: 'InForce',
+      state: 'InForce',
       message: '',
     });
-    expect(overrideJson(override!, nowMs + 7_200_000)['standing']).toBe('Ended');
+    expect(overrideJson(override!, nowMs + 7_200_000)['state']).toBe('Ended');
   });
 
   it.each([
@@ -154,6 +154,8 @@ describe('readOverride', () => {
       ['expiresAt: 2026-11-22T09:00:00Z has passed'],
     ],
     ['no entries', { ...good, match: [] }, ['match: must have 1 to 32 entries, and has 0']],
+    // As in a rule, a reader could think that it matches every value.
+    ['no value', { ...good, match: [{ key: 'a' }] }, ['match[0].value: is required']],
     [
       'entries of another form',
       { ...good, match: ['a', { key: '', value: 1, of: 2 }] },

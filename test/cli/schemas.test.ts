@@ -290,7 +290,7 @@ describe('manifests', () => {
         apiVersion: 'ratelimit.weir.dev/v1alpha1',
         kind: 'RateLimitOverride',
         metadata: { name: 'a' },
-        spec: { domain: 'd', match: [{ key: 'k' }], reason: 'r', ...fields },
+        spec: { domain: 'd', match: [{ key: 'k', value: '' }], reason: 'r', ...fields },
       });
     const good = [
       { block: true, for: '2h' },
