@@ -11,6 +11,7 @@ import {
   type RenderedObject,
   renderChart,
   renderChartText,
+  runHelm,
   type Values,
 } from '../support/helm-chart.ts';
 import { releasesOn, removeDefinitions } from './releases.ts';
@@ -222,6 +223,17 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     });
     helm(['install', 'weir', chartFolder], fixed(3));
     expect(replicas()).toBe('3');
+    const second = ['install', 'second', chartFolder, '--namespace', 'shop'];
+    const rejected = runHelm(second, { redis }, api().kubeconfig());
+    expect([rejected.status, rejected.stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        'the namespace shop has the control plane of the release weir: install this release',
+      ),
+    ]);
+    const limiters = { redis, crds: { enabled: false }, controlPlane: { enabled: false } };
+    helm(['install', 'second', chartFolder], { ...limiters, limiter: { fleet: 'b', xdsAddress: 'a:18000' } });
+    uninstall('second');
     helm(['upgrade', 'weir', chartFolder], fixed(4));
     expect(replicas()).toBe('4');
     uninstall();

@@ -57,6 +57,7 @@
 {{- end -}}
 {{- end -}}
 {{- if $controlPlane.enabled -}}
+{{- include "weir.checks.onlyControlPlane" . -}}
 {{- include "weir.checks.grace" (dict "name" "controlPlane" "values" $controlPlane) -}}
 {{- include "weir.checks.domainOwners" . -}}
 {{- include "weir.checks.controlPlane" . -}}
@@ -201,6 +202,18 @@
 {{- end -}}
 {{- if and $controlPlane.secretLookup.allowPlain $controlPlane.secretLookup.tlsSecret -}}
 {{- fail "controlPlane.secretLookup.allowPlain has no effect with controlPlane.secretLookup.tlsSecret: remove one of them" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Two releases in one namespace would elect one leader, with the settings of either. Without a cluster, nothing is found. */}}
+{{- define "weir.checks.onlyControlPlane" -}}
+{{- range default list (lookup "apps/v1" "Deployment" .Release.Namespace "").items -}}
+{{- $labels := default dict .metadata.labels -}}
+{{- $isControlPlane := and (eq (dig "app.kubernetes.io/part-of" "" $labels) "weir") (eq (dig "app.kubernetes.io/component" "" $labels) "control-plane") -}}
+{{- $release := dig "app.kubernetes.io/instance" "" $labels -}}
+{{- if and $isControlPlane (ne $release $.Release.Name) -}}
+{{- fail (printf "the namespace %s has the control plane of the release %s: install this release in another namespace, or set controlPlane.enabled=false and limiter.xdsAddress" $.Release.Namespace $release) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
