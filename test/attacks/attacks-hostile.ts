@@ -12,7 +12,7 @@ import type { Attack, AttackTarget } from './attack.ts';
 export const hostileAttacks: readonly Attack[] = [
   {
     name: 'hostile-client',
-    what: '10,000 requests of every form by a client that is over its limit, through Envoy, nginx, Caddy and HAProxy with the configurations of `examples/`',
+    what: '10,000 requests of many forms by a client over its limit, through Envoy, nginx, Caddy and HAProxy with the configurations of `examples/`',
     programs: publishedProxies.map(({ program }) => program),
     meets: /^HTTP 429$/,
     async run(target) {

@@ -24,7 +24,7 @@ function httpFlood(
   return {
     name,
     meets,
-    what: `${what}, without end, on four connections, each opened again when it is ended`,
+    what: `${what}, endlessly, on four connections that are opened again when the limiter ends them`,
     async run({ ports, got }) {
       const piece = text(bytes);
       await openManyForEver(4, async () => {
@@ -40,7 +40,7 @@ function httpFlood(
 export const http1Attacks: readonly Attack[] = [
   {
     name: 'json-unfinished-bodies',
-    what: '100 bodies of `/json` of 4 MiB, but for the last byte',
+    what: '100 bodies of `/json` of 4 MiB without their last byte',
     meets: kept,
     async run({ ports, got, many }) {
       const part = Buffer.alloc(4_194_303, 0x20);
@@ -57,7 +57,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'json-unfinished-chunks',
-    what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, 500 each half second',
+    what: '100 bodies of `/json` in one-byte chunks with 60 bytes of extensions, 500 chunks every half second',
     meets: /^HTTP 400$|^connections open$/,
     async run({ ports, got, many }) {
       const chunks = text(`1;${'x'.repeat(60)}\r\n \r\n`.repeat(500));
@@ -74,7 +74,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-header-section-unended',
-    what: '1,500 connections, on each a header section of 15 KiB without its end',
+    what: '1,500 connections, each with a header section of 15 KiB that does not end',
     meets: kept,
     async run({ ports, got, many }) {
       const begin = text(
@@ -90,7 +90,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'slowloris',
-    what: 'Slow writers: 1,500 connections, on each a header line a tenth of a second, without end',
+    what: 'Slow writers: 1,500 connections, each with a header line every 100 ms, endlessly',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -106,7 +106,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-slow-bodies',
-    what: 'Slow writers: 1,500 bodies of `/json` that come a byte each 100 ms',
+    what: 'Slow writers: 1,500 bodies of `/json`, one byte every 100 ms',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -122,7 +122,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-idle',
-    what: '3,000 idle connections, each after one answer',
+    what: '3,000 connections that are idle after one answer',
     meets: /^HTTP 200$/,
     async run({ ports, got, many }) {
       const get = text('GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n\r\n');
@@ -136,7 +136,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-connections-10000',
-    what: '10,000 connections without a byte',
+    what: '10,000 connections that send no byte',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new RawPeer(ports.http, got));
@@ -145,7 +145,7 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-never-reading',
-    what: 'Slow readers: 100 connections that take nothing from their sockets, on each `/json` with 64 descriptors every 50 ms',
+    what: 'Slow readers: 100 connections that never read from their sockets, each with `/json` for 64 descriptors every 50 ms',
     meets: kept,
     async run({ ports, got, many }) {
       const asks = text(`${post(longAsk.length)}${longAsk}`);
@@ -163,13 +163,13 @@ export const http1Attacks: readonly Attack[] = [
     `${post(ask.length)}${ask}`.repeat(100),
   ),
   httpFlood(
-    { name: 'http-tiny-chunks', what: 'Bodies of `/json` in chunks of a byte', meets: /^HTTP 400$/ },
+    { name: 'http-tiny-chunks', what: 'Bodies of `/json` in one-byte chunks', meets: /^HTTP 400$/ },
     chunked,
     '1\r\n \r\n'.repeat(1000),
   ),
   {
     name: 'http-churn',
-    what: 'Connections that come, ask for `/healthcheck` and go without the answer, sixteen at a time, without end',
+    what: 'Connections that request `/healthcheck` and close before the answer, sixteen at a time, endlessly',
     meets: /^requests begun$/,
     async run({ ports, got }) {
       await openManyForEver(16, async () => {

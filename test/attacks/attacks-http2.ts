@@ -39,7 +39,7 @@ function flood(name: string, what: string, meets: RegExp, chunk: (peer: H2Peer) 
   return {
     name,
     meets,
-    what: `${what}, on four connections, each opened again when it is ended`,
+    what: `${what}, on four connections that are opened again when the limiter ends them`,
     async run({ ports, got }) {
       const one = async (): Promise<never> => {
         for (;;) {
@@ -54,15 +54,19 @@ function flood(name: string, what: string, meets: RegExp, chunk: (peer: H2Peer) 
 }
 
 const floods: readonly Attack[] = [
-  flood('rapid-reset', 'Rapid reset, CVE-2023-44487: calls, each reset at once', rapidReset, (peer) =>
-    repeated(100, () => {
-      const id = peer.nextId();
-      return Buffer.concat([peer.headers(id), resetStream(id, 8)]);
-    }),
+  flood(
+    'rapid-reset',
+    'Rapid reset, CVE-2023-44487: calls that the client resets immediately',
+    rapidReset,
+    (peer) =>
+      repeated(100, () => {
+        const id = peer.nextId();
+        return Buffer.concat([peer.headers(id), resetStream(id, 8)]);
+      }),
   ),
   flood(
     'made-you-reset',
-    'MadeYouReset, CVE-2025-8671: calls, each followed by a frame that makes the server reset it',
+    'MadeYouReset, CVE-2025-8671: calls, each followed by a frame that makes the server reset the call',
     provokedReset,
     (peer) =>
       repeated(100, (i) => {
@@ -78,7 +82,7 @@ const floods: readonly Attack[] = [
   ),
   flood(
     'continuation',
-    'CONTINUATION flood, CVE-2024-27983: HEADERS without an end, then CONTINUATION of 1 KiB',
+    'CONTINUATION flood, CVE-2024-27983: HEADERS without END_HEADERS, then CONTINUATION frames of 1 KiB',
     continuationFlood,
     (peer) => {
       const field = peer.block(['x-filler', 'a'.repeat(1000)]);
@@ -87,33 +91,36 @@ const floods: readonly Attack[] = [
     },
   ),
   flood('ping', 'PING flood, CVE-2019-9512', controlFlood, () => repeated(500, () => ping())),
-  flood('settings', 'SETTINGS flood, CVE-2019-9515: each to be acknowledged', controlFlood, () =>
-    repeated(300, (i) => settings([Setting.INITIAL_WINDOW_SIZE, 65_535 + (i % 2)])),
+  flood(
+    'settings',
+    'SETTINGS flood, CVE-2019-9515: the server must acknowledge each frame',
+    controlFlood,
+    () => repeated(300, (i) => settings([Setting.INITIAL_WINDOW_SIZE, 65_535 + (i % 2)])),
   ),
   flood(
     'empty-data',
-    'Empty frames, CVE-2019-9518: DATA of no bytes for an open call',
+    'Empty frames, CVE-2019-9518: empty DATA frames for an open call',
     controlFlood,
     (peer) => {
       const id = peer.nextId();
       return Buffer.concat([peer.headers(id), repeated(500, () => data(id, ''))]);
     },
   ),
-  flood('empty-headers', 'Empty HEADERS, each a call without a field', provokedReset, (peer) =>
+  flood('empty-headers', 'Empty HEADERS frames: calls without fields', provokedReset, (peer) =>
     repeated(300, () => frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, peer.nextId())),
   ),
   flood('priority', 'PRIORITY flood, CVE-2019-9513', controlFlood, () =>
     repeated(500, (i) => priority(2 * i + 1, 0)),
   ),
-  flood('window-update', 'WINDOW_UPDATE flood: a byte each', controlFlood, () =>
+  flood('window-update', 'WINDOW_UPDATE flood: one byte each', controlFlood, () =>
     repeated(500, () => windowUpdate(0, 1)),
   ),
-  flood('unknown-frames', 'Frames of a type that nobody knows', controlFlood, () =>
+  flood('unknown-frames', 'Frames of an unknown type', controlFlood, () =>
     repeated(500, () => frame(0x42, 0, 0, uint32(1))),
   ),
   flood(
     'hpack-bomb',
-    'HPACK bomb: 4,000 bytes in the table, then calls that name them 16,000 times',
+    'HPACK bomb: 4,000 bytes in the table, then calls that refer to them 16,000 times',
     headersTooLarge,
     (peer) => {
       const fill = peer.headers(peer.nextId(), Flag.END_STREAM, [...callFields, 'x-bomb', 'a'.repeat(4000)]);
@@ -125,7 +132,7 @@ const floods: readonly Attack[] = [
   ),
   flood(
     'hpack-huffman',
-    'Header sections of 64 KiB of Huffman code, as many letters as it can have',
+    'Header sections of 64 KiB with the longest possible Huffman-coded text',
     headersTooLarge,
     (peer) => {
       // Five bits for "0" (RFC 7541, appendix B): a literal that enters no table, its length in three more bytes.
@@ -164,7 +171,7 @@ function section(id: number, block: Buffer): Buffer {
 function openStreams(name: string, where: string, from: (index: number) => string): Attack {
   return {
     name,
-    what: `100 connections ${where}, 1,000 calls on each, of whose messages 20 of 4,000 bytes come`,
+    what: `100 connections ${where}, with 1,000 calls each. Of each message of 4,000 bytes, only 20 arrive`,
     meets: kept,
     async run({ ports, got, many }) {
       const part = Buffer.concat([Buffer.from([0]), uint32(4000), Buffer.alloc(20)]);
@@ -188,11 +195,11 @@ function openStreams(name: string, where: string, from: (index: number) => strin
 
 const holders: readonly Attack[] = [
   openStreams('open-streams', 'of one address', () => attackerAddress),
-  openStreams('open-streams-many-addresses', 'of as many addresses', (index) => `127.0.3.${index + 1}`),
+  openStreams('open-streams-many-addresses', 'of 100 addresses', (index) => `127.0.3.${index + 1}`),
   openStreams('open-streams-same-address', "of the good client's own address", () => '127.0.0.1'),
   {
     name: 'unfinished-messages',
-    what: '100 connections, four messages of 4 MiB on each, of which all comes that the windows let pass, but for the end',
+    what: '100 connections with four messages of 4 MiB each. The windows are used up, but the messages do not end',
     meets: /^answers$/,
     async run({ ports, got, many }) {
       const part = Buffer.concat([Buffer.from([0]), uint32(4_194_304), Buffer.alloc(1_100_000)]);
@@ -213,7 +220,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'header-section-unended',
-    what: '1,000 connections, on each a header section of 60 KiB without END_HEADERS',
+    what: '1,000 connections, each with a header section of 60 KiB without END_HEADERS',
     meets: kept,
     async run({ ports, got, many }) {
       const piece = Buffer.alloc(15_000, newestEntry - 0x3c);
@@ -231,7 +238,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'closed-window',
-    what: '100 connections that open no window for answers (SETTINGS_INITIAL_WINDOW_SIZE 0), a call of 256 descriptors on each every 50 ms',
+    what: '100 connections without a window for answers (SETTINGS_INITIAL_WINDOW_SIZE 0), each with a call of 256 descriptors every 50 ms',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -244,7 +251,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'closed-window-short',
-    what: 'The same with 1,000 calls of one descriptor on each of 100 connections',
+    what: '100 such connections, each with 1,000 calls of one descriptor',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -257,7 +264,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'window-by-byte',
-    what: 'Slow readers: 100 connections, 200 calls on each, whose answers may go out a byte at a time',
+    what: 'Slow readers: 100 connections with 200 calls each, whose windows allow one byte of an answer at a time',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -273,7 +280,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'never-reading',
-    what: 'Slow readers: 100 connections with open windows that take nothing from their sockets, a call of 256 descriptors on each every 50 ms',
+    what: 'Slow readers: 100 connections with open windows that never read from their sockets, each with a call of 256 descriptors every 50 ms',
     meets: kept,
     async run({ ports, got, many }) {
       const windows: [number, number][] = [[Setting.INITIAL_WINDOW_SIZE, largest31]];
@@ -289,7 +296,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'slow-writers',
-    what: 'Slow writers: 1,000 connections, each with a call that comes a byte each 100 ms',
+    what: 'Slow writers: 1,000 connections, each with a call that sends one byte every 100 ms',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(
@@ -306,7 +313,7 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'health-watches',
-    what: '100 connections with 1,000 health watches on each',
+    what: '100 connections with 1,000 health watches each',
     meets: kept,
     async run({ ports, got, many }) {
       const fields = callFields.with(5, '/grpc.health.v1.Health/Watch');
@@ -336,7 +343,7 @@ const holders: readonly Attack[] = [
 const connections: readonly Attack[] = [
   {
     name: 'connections-10000',
-    what: '10,000 connections that have begun HTTP/2 and are idle',
+    what: '10,000 idle HTTP/2 connections',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new H2Peer(ports.grpc, got).begin());
@@ -345,7 +352,7 @@ const connections: readonly Attack[] = [
   },
   {
     name: 'connections-silent',
-    what: '10,000 connections without a byte',
+    what: '10,000 connections that send no byte',
     meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new RawPeer(ports.grpc, got));
@@ -354,7 +361,7 @@ const connections: readonly Attack[] = [
   },
   {
     name: 'connections-churn',
-    what: 'Connections that come, begin HTTP/2 and go, sixteen at a time, without end',
+    what: 'Connections that start HTTP/2 and then close, sixteen at a time, endlessly',
     meets: /^connections begun$/,
     async run({ ports, got }) {
       await openManyForEver(16, async () => {
@@ -366,7 +373,7 @@ const connections: readonly Attack[] = [
   },
   {
     name: 'tls-half-open',
-    what: '5,000 TLS handshakes on the gRPC listener that stop in the middle of the first message',
+    what: '5,000 TLS handshakes on the gRPC listener that stop within the first message',
     meets: kept,
     tls: true,
     async run({ ports, got, many }) {
@@ -382,7 +389,7 @@ const connections: readonly Attack[] = [
   },
   {
     name: 'tls-handshakes',
-    what: 'TLS handshakes that are finished and left, eight at a time, without end',
+    what: 'TLS handshakes whose connections close after the handshake, eight at a time, endlessly',
     meets: /^handshakes$/,
     tls: true,
     async run({ ports, got }) {
@@ -396,7 +403,7 @@ const connections: readonly Attack[] = [
   },
   {
     name: 'not-http2',
-    what: '64 KiB of chance on new connections, sixteen at a time, without end',
+    what: '64 KiB of random bytes on new connections, sixteen at a time, endlessly',
     meets: /^connections closed$/,
     async run({ ports, got }) {
       const noise = Buffer.alloc(65_536);

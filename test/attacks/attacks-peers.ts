@@ -15,7 +15,7 @@ const junk = new Uint8Array(mebibyte / 2).fill(0xff);
 const xdsServers: readonly Attack[] = [
   {
     name: 'xds-server-names',
-    what: 'An xDS server that sends a resource of 512 KiB each 10 ms, each with another name, to a limiter with a bound of 4 MiB',
+    what: 'An xDS server that sends a resource of 512 KiB with a new name every 10 ms, to a limiter with a bound of 4 MiB',
     plays: 'xds',
     meets: /\(XDS_CLIENT_MAX_TOTAL_BYTES\)/,
     async run({ ports, got }) {
@@ -64,7 +64,7 @@ const answers = (count: number): Buffer =>
 const xdsClients: readonly Attack[] = [
   {
     name: 'xds-client-flood',
-    what: 'Four clients of a control plane that answer responses they never got, 500 times on each of their streams',
+    what: 'Four clients of a control plane that answer responses that it never sent, 500 times on each stream',
     attacks: 'control-plane',
     meets: /^RESOURCE_EXHAUSTED/,
     async run({ ports, got }) {
@@ -81,7 +81,7 @@ const xdsClients: readonly Attack[] = [
   },
   {
     name: 'xds-client-slow',
-    what: '20 connections to a control plane, on each 8 messages of 4 MiB, but for the last byte',
+    what: '20 connections to a control plane, each with 8 messages of 4 MiB without their last byte',
     attacks: 'control-plane',
     meets: /^connections (?:closed|reset)$/,
     async run({ ports, got, many }) {
@@ -105,7 +105,7 @@ const statsdLine = /^(?!evil)[^:|\s\p{Cc}][^:|\n\p{Cc}]*:-?[\d.]+\|(?:c|g|ms)$/u
 const receivers: readonly Attack[] = [
   {
     name: 'statsd-injection',
-    what: 'Values with line feeds, `:`, `|`, `#` and `@`, each counted by itself and sent to statsd',
+    what: 'Values with line feeds, `:`, `|`, `#` and `@`, each with its own counter and metric for statsd',
     plays: 'statsd',
     meets: /^lines of these values$/,
     async run({ ports, got }) {

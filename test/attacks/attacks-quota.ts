@@ -112,7 +112,7 @@ const max = 2n ** 64n - 1n;
 export const quotaAttacks: readonly Attack[] = [
   attack({
     name: 'reports-extreme',
-    what: 'Quota clients that report 2^64 - 1 requests for a bucket of others each 10 ms, in times from -10,000 years to 10,000 years',
+    what: 'Quota clients that report 2^64 - 1 requests for the bucket of another client every 10 ms, with durations from -10,000 to 10,000 years',
     meets: /^assignments$/,
     async run(target, shared) {
       const peer = await begun(target);
@@ -126,7 +126,7 @@ export const quotaAttacks: readonly Attack[] = [
   }),
   attack({
     name: 'demand-invented',
-    what: '50 streams of a quota client that invent demand: 4 billion denied requests each 50 ms, for a bucket of others',
+    what: '50 streams of a quota client that report false demand: 4 billion denied requests every 50 ms, for the bucket of another client',
     meets: /^assignments$/,
     async run(target, shared) {
       const peer = await begun(target);
@@ -139,7 +139,7 @@ export const quotaAttacks: readonly Attack[] = [
   }),
   attack({
     name: 'buckets-million',
-    what: 'A million buckets: 100 streams that report 10,000 buckets each, 100 in a message',
+    what: 'A million buckets: 100 streams that report 10,000 buckets each, 100 per message',
     meets: /^buckets denied$/,
     async run(target) {
       const { got, many } = target;
@@ -155,7 +155,7 @@ export const quotaAttacks: readonly Attack[] = [
   }),
   attack({
     name: 'domains-forbidden',
-    what: 'Streams of quota clients for a domain that they have no right to, without end, on four connections',
+    what: 'Streams of quota clients for a domain that they may not use, endlessly, on four connections',
     meets: /^PERMISSION_DENIED$/,
     async run(target, shared) {
       const one = async (): Promise<never> => {
@@ -172,7 +172,7 @@ export const quotaAttacks: readonly Attack[] = [
   }),
   attack({
     name: 'streams-half-open',
-    what: '2,000 streams of quota clients on 20 connections: half of them say nothing, the others a half of a message; `RLQS_MAX_STREAMS` is 100',
+    what: '2,000 streams of quota clients on 20 connections. Half of them send nothing, the others half a message. `RLQS_MAX_STREAMS` is 100',
     meets: /^RESOURCE_EXHAUSTED \(RLQS_MAX_STREAMS\)$/,
     async run(target, shared) {
       const half = reportsOf('attack', [{ bucket: shared, denied: 1n }]).subarray(0, 12);

@@ -76,12 +76,8 @@ export const regexAttacks: readonly Attack[] = [
     'export',
     'Paths of 14 kB for `.*/.{1,64}/.{1,64}/export` in a profile of forward auth',
   ),
-  asking('regex-path-many', 'many', 'The same paths for as many such expressions as a profile may have'),
+  asking('regex-path-many', 'many', 'The same paths for the maximum number of such expressions'),
   asking('regex-counted', 'counted', 'The same paths for `.*a.{1,800}x`'),
-  asking(
-    'regex-boundaries',
-    'bounded',
-    'The same paths for as many expressions with `\\b` as a profile may have',
-  ),
-  asking('regex-small', 'small', 'The same paths for as many small expressions as a profile may have'),
+  asking('regex-boundaries', 'bounded', 'The same paths for the maximum number of expressions with `\\b`'),
+  asking('regex-small', 'small', 'The same paths for the maximum number of small expressions'),
 ];

@@ -90,11 +90,11 @@ const manyValues = (): readonly Uint8Array[] => [
 ];
 
 const sizes: readonly Attack[] = [
-  asking({ name: 'many-entries', what: 'One descriptor with 30,000 and one with 60,000 empty entries' }, () =>
+  asking({ name: 'many-entries', what: 'Two descriptors, with 30,000 and 60,000 empty entries' }, () =>
     [30_000, 60_000].map((count) => oneDescriptor(filled([10, 0], count))),
   ),
   askingJson(
-    { name: 'many-entries-json', what: 'The same with 60,000 over `/json`' },
+    { name: 'many-entries-json', what: 'A descriptor with 60,000 empty entries over `/json`' },
     () => json(`{"entries":[${list('{}', 60_000)}]}`),
     /^HTTP 200$/,
   ),
@@ -112,7 +112,7 @@ const sizes: readonly Attack[] = [
     manyValues,
   ),
   asking(
-    { name: 'largest-allowed', what: '256 descriptors of 64 entries, as much as a request may have' },
+    { name: 'largest-allowed', what: '256 descriptors with 64 entries each, the maximum of a request' },
     () => [
       requestOf('attack', 256, (i) =>
         Array.from({ length: 64 }, (_, j) => ['k', `${(i * 64 + j) % 1000}`] as const),
@@ -122,12 +122,12 @@ const sizes: readonly Attack[] = [
   asking(
     {
       name: 'largest-allowed-redis',
-      what: '256 values of one rule, as many as a request may have, in Redis',
+      what: '256 values of one rule, the maximum of a request, counted in Redis',
       store: 'redis',
     },
     () => [0, 1, 2, 3].map((n) => requestOf('attack', 256, (i) => [['known', `${n}-${i}`]])),
   ),
-  asking({ name: 'many-limits', what: '500,000 descriptors that bring a limit of their own' }, () => [
+  asking({ name: 'many-limits', what: '500,000 descriptors, each with its own limit' }, () => [
     Buffer.concat([domainOf('attack'), filled([18, 6, 18, 4, 8, 1, 16, 1], 500_000)]),
   ]),
   asking({ name: 'long-values', what: 'A key, a value and a domain of 4 MB each' }, () => {
@@ -139,7 +139,7 @@ const sizes: readonly Attack[] = [
     ];
   }),
   asking(
-    { name: 'wildcards', what: '15 values of 16,000 bytes for rules with `*`, that fit nearly to their end' },
+    { name: 'wildcards', what: '15 values of 16,000 bytes that match rules with `*` almost to the end' },
     () => {
       const almost = `/${'a/'.repeat(7990)}`;
       return [
@@ -149,7 +149,7 @@ const sizes: readonly Attack[] = [
     },
   ),
   asking(
-    { name: 'unknown-fields', what: 'Fields that nobody knows and groups in groups, 2 million and 120,000' },
+    { name: 'unknown-fields', what: '2 million unknown fields, and groups nested 120,000 levels deep' },
     () =>
       [2_000_000, 120_000].flatMap((count) => [
         Buffer.concat([simpleRequest, filled([120, 1], count)]),
@@ -182,7 +182,7 @@ function passing(
 ): Attack {
   return {
     ...attack,
-    meets: /let pass|over its limit/,
+    meets: /passed|over its limit/,
     async run({ ports, got }) {
       const client = new LimiterClient(ports.grpc);
       got.isPart = true;
@@ -193,7 +193,7 @@ function passing(
   };
 }
 
-/** Asks `times` for a rule of two an hour: how often it was let pass. */
+/** Asks `times` for a rule with two requests per hour. Returns how many requests passed. */
 async function admitted(client: LimiterClient, value: (i: number) => string): Promise<number> {
   let count = 0;
   for (let i = 0; i < 6; i++) {
@@ -206,15 +206,17 @@ const names: readonly Attack[] = [
   passing(
     {
       name: 'colliding-keys',
-      what: 'Six requests to domain `bank` with `ip=x_7`, to put `x=7` of domain `bank_ip` over its limit',
+      what: 'Six requests to the domain `bank` with `ip=x_7`, to exhaust the limit of `x=7` in the domain `bank_ip`',
     },
     async (client, got) => {
       for (let i = 0; i < 6; i++) await client.allowed('bank', 'ip', 'x_7');
       const isFirstAllowed = await client.allowed('bank_ip', 'x', '7');
       got.add(
-        isFirstAllowed ? 'nothing: the first request of the other was let pass' : 'the other over its limit',
+        isFirstAllowed
+          ? 'no effect: the first request of the other domain passed'
+          : 'the other domain is over its limit',
       );
-      if (!isFirstAllowed) got.reached = 'another domain was put over its limit';
+      if (!isFirstAllowed) got.reached = 'another domain is over its limit';
     },
   ),
   ...(
@@ -227,13 +229,13 @@ const names: readonly Attack[] = [
     passing(
       {
         name,
-        what: `Six requests with a value of ${kind} for a rule of two an hour, counted in memcached`,
+        what: `Six requests with a value of ${kind} for a rule with two requests per hour, counted in memcached`,
         store: 'memcached',
       },
       async (client, got) => {
         const passed = await admitted(client, () => value);
-        got.add(`${passed} of 6 let pass`);
-        if (passed !== 2) got.reached = `${passed} of 6 were let pass where 2 may`;
+        got.add(`${passed} of 6 passed`);
+        if (passed !== 2) got.reached = `${passed} of 6 passed, and 2 may`;
       },
     ),
   ),

@@ -86,7 +86,7 @@ async function attackAll(): Promise<void> {
   const table = [
     `${chosen.length} attacks of ${options.seconds} s, on ${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'}), Node ${process.version}:`,
     '',
-    '| what was done | MiB before | MiB at most | slowest answer, ms | what the attacker got |',
+    '| attack | MiB before | maximum MiB | slowest answer, ms | what the attacker got |',
     '|---|---:|---:|---:|---|',
     ...rows,
     '',
