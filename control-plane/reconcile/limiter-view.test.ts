@@ -249,6 +249,11 @@ describe('LimiterView', () => {
       expect(view.view).toBe(before);
       view.update([{ ...at(2), limiters: [...limiters] }], reconnectGraceMs);
       expect(view.view).not.toBe(before);
+      view.ledger = back;
+      view.update([at(2)], reconnectGraceMs);
+      expect(progressText(view.fleet('default').of(since(3)))).toBe('0/1, a');
+      view.update([at(3)], reconnectGraceMs);
+      expect(progressText(view.fleet('default').of(since(3)))).toBe('1/1');
     });
   });
 

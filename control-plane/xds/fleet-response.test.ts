@@ -36,6 +36,19 @@ describe('FleetResponse', () => {
     });
   });
 
+  it('says how long it is before it is made, whatever the lengths of its resources', () => {
+    const around = (length: number) => Array.from({ length: 120 }, (_, i) => length - 100 + i);
+    const lengths = [...around(100), ...around(200), ...around(128 ** 2)];
+    for (const length of lengths) {
+      const snapshot = fleetSnapshot('blue', [
+        resource('a', new Uint8Array(length)),
+        resource('b', new Uint8Array(9)),
+      ]);
+      const response = new FleetResponse(snapshot, 'replica-0');
+      expect(response.wholeBytes).toBe(response.bytes.length);
+    }
+  });
+
   it('shares its bytes between streams', () => {
     const response = new FleetResponse(fleetSnapshot('blue', []), 'replica-0');
     const before = Buffer.from(response.bytes);

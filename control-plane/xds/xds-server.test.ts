@@ -7,11 +7,13 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { DiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { HealthListResponseSchema } from '../../gen/grpc/health/v1/health_pb.ts';
 import { bind } from '../../process/net/bind.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import { capabilities } from '../../rules/language/capabilities.ts';
 import { DeltaClient } from '../../test/support/delta-client.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { LimiterClient } from '../../test/support/limiter-client.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { unsignedToken } from '../../test/support/service-account-token.ts';
 import {
   rateLimitConfigType,
   ScriptedXdsClient,
@@ -379,6 +381,21 @@ describe('the server', () => {
         { maxStreams: 2, peer: expect.any(String), times: 1 },
       ],
     ]);
+  });
+
+  it('takes any number of callers whose tokens are reviewed, one after the other', async () => {
+    const review = async () => ({ user: 'system:serviceaccount:shop:limiter' });
+    const serviceAccounts = { audience: 'weir', perSecond: 100, review };
+    const running = await startXdsServer({ maxStreams: 2, serviceAccounts, allowAnonymous: false });
+    running.server.serve(fleetsOf(v1));
+    const exp = systemClock.nowMs() / 1000 + 3_600;
+    for (let i = 0; i < 4; i += 1) {
+      const authorization = (): string => `Bearer ${unsignedToken({ aud: ['weir'], exp, jti: `${i}` })}`;
+      const client = await goLike({ port: running.port, authorization });
+      expect(client.last?.version).toBe(v1.version);
+      client.close();
+      await eventually(() => expect(running.server.limiters()).toEqual([]));
+    }
   });
 
   it('rejects a fleet that cannot be one', async () => {
