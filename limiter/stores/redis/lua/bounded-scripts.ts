@@ -111,7 +111,7 @@ local function step(first, size, at, stride, hits, times)
     local text, a, b, c = read(KEYS[first + i], bound)
     if type(text) == 'table' then return text end
     before[i] = text
-    if hits > 0 or (text and hits < 0) then
+    if hits ~= 0 then
       a, b, c = stateAt(bound, a, b, c)
       if hits > 0 then
         local fitting = floor(room(bound, a, b, c) / hits)

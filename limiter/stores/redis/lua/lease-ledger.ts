@@ -116,7 +116,7 @@ local function countLeased(first, text, out)
     if type(now) == 'number' and now > tonumber(words[at + 14]) then isOver(first + 1) end
     out[#out + 1] = exact(now)
     out[#out + 1] = exact(total or 0)
-    out[#out + 1] = type(granted) == 'string' and granted or exact(granted or 0)
+    out[#out + 1] = exact(granted or 0)
     first = first + 2
   end
   words = groups
