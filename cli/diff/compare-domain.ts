@@ -18,6 +18,7 @@ import { ruleValue } from '../../rules/write-rules.ts';
 import { type Crossing, type CrossingEffect, Crossings, overtakenPatterns } from './crossing.ts';
 import { type DomainSide, Sides } from './domain-side.ts';
 import {
+  effectsBesideOthers,
   type FieldChange,
   type LimitEffect,
   limitEffect,
@@ -25,7 +26,6 @@ import {
   type Meaning,
   meaningOf,
   type RuleChange,
-  replacingEffects,
   sharingBelow,
 } from './limit-effect.ts';
 
@@ -293,7 +293,7 @@ function changedMeaning(
   const [was, is] = [before.at(-1)!, after.at(-1)!];
   const found = [
     limitEffect(limitedRule(was), limitedRule(is)),
-    ...replacingEffects(was, is, sides),
+    ...effectsBesideOthers(was, is, sides),
     ...sharingBelow(was, is),
   ];
   const names = new Set(fields.map(({ name }) => name));

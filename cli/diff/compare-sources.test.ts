@@ -174,6 +174,42 @@ describe('a comparison', () => {
       ],
     ],
     [
+      'a new quota beside another one',
+      [rule({ key: 'k', rateLimit: limit({}), quotaMode: true })],
+      [
+        rule({ key: 'k', rateLimit: limit({}), quotaMode: true }),
+        rule({ key: 'o', rateLimit: limit({ requestsPerUnit: 100 }), quotaMode: true }),
+      ],
+      [
+        'added o [unit ->minute, requests_per_unit ->100, quota_mode ->true] mixed: these requests had no limit, and are limited now | for some of its requests: a request over its other quotas passes while this quota has room',
+      ],
+    ],
+    [
+      'the only quota',
+      [rule({ key: 'k', rateLimit: limit({}) })],
+      [
+        rule({ key: 'k', rateLimit: limit({}) }),
+        rule({ key: 'o', rateLimit: limit({ requestsPerUnit: 100 }), quotaMode: true }),
+      ],
+      [
+        'added o [unit ->minute, requests_per_unit ->100, quota_mode ->true] new: these requests had no limit, and are limited now',
+      ],
+    ],
+    [
+      'a removed quota in shadow mode beside another one',
+      [
+        rule({ key: 'k', rateLimit: limit({}), quotaMode: true }),
+        rule({ key: 'o', rateLimit: limit({}), quotaMode: true, shadowMode: true }),
+      ],
+      [
+        rule({ key: 'k', rateLimit: limit({}), quotaMode: true }),
+        rule({ key: 'o', rateLimit: limit({}), shadowMode: true }),
+      ],
+      [
+        'changed o [quota_mode true>-] stricter: this quota no longer lets requests pass that are over their other quotas',
+      ],
+    ],
+    [
       'metadata, and spelling that means the same',
       [
         rule({ key: 'k', rateLimit: limit({ unit: 'MINUTE' }), metadata: { a: 1, b: 2 } }),

@@ -3,11 +3,11 @@ import { compositeOf, type Rule } from '../../rules/model.ts';
 import { patternsOverlap } from '../../rules/review/rule-level.ts';
 import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
 import {
+  effectsBesideOthers,
   isEnforced,
   type LimitEffect,
   limitEffect,
   limitedRule,
-  replacingEffects,
   sharingEffects,
 } from './limit-effect.ts';
 import { isPrefix, type Overlaps, overlappingRules } from './overlapping-rules.ts';
@@ -80,7 +80,7 @@ export class Crossings {
     const longerKey = crossing.isByLongerKey === true ? `${own.at(-1)!.key}_<any>` : undefined;
     const found = this.#between(own, met).map((effect) => ({ ...effect, other: met, longerKey }));
     const left = met === undefined ? [] : this.#left({ own, other: met });
-    return [...found, ...left.map((path) => ({ ...this.#limitEffect(undefined, path.at(-1)), other: path }))];
+    return [...found, ...left.flatMap((path) => this.#effectsOn(path))];
   }
 
   /** Returns effects, also on requests with rules further down. */
@@ -95,14 +95,22 @@ export class Crossings {
     const isAfter = this.#own === this.#sides.after;
     if (other === undefined || theirs === undefined || theirs.limits.length === 0) {
       const [was, is] = isAfter ? [undefined, mine] : [mine, undefined];
-      return [limit, ...replacingEffects(was, is, this.#sides)];
+      return [limit, ...effectsBesideOthers(was, is, this.#sides)];
     }
     const [before, after] = isAfter ? [other, own] : [own, other];
     const more = sharingEffects(before, after);
     if (mine.limits.length > 0) {
-      more.push(...replacingEffects(before.at(-1)!, after.at(-1)!, this.#sides));
+      more.push(...effectsBesideOthers(before.at(-1)!, after.at(-1)!, this.#sides));
     }
     return [limit, ...more];
+  }
+
+  /** Returns effects on requests that find this rule of the other side, and none on this side. */
+  #effectsOn(other: Rule[]): CrossingEffect[] {
+    const theirs = other.at(-1)!;
+    const [was, is] = this.#own === this.#sides.after ? [theirs, undefined] : [undefined, theirs];
+    const found = [this.#limitEffect(undefined, theirs), ...effectsBesideOthers(was, is, this.#sides)];
+    return found.map((effect) => ({ ...effect, other }));
   }
 
   /** Returns rules with a limit on the other side, for requests that find nothing further on this side. */

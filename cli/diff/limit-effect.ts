@@ -262,8 +262,43 @@ function limitNames(side: DomainSide): LimitNames {
   return known;
 }
 
-/** A limit that others replace, or that replaces others, changes what applies beside it. Undefined: no rule. */
-export function replacingEffects(
+/** The effects on requests that match other rules, too. Undefined: no rule. */
+export function effectsBesideOthers(
+  was: Rule | undefined,
+  is: Rule | undefined,
+  sides: Sides,
+): LimitEffect[] {
+  return [...replacingEffects(was, is, sides), ...quotaEffects(was, is, sides)];
+}
+
+/** A request over some of its quotas passes if another one has room, as a quota in shadow mode always has. */
+function quotaEffects(was: Rule | undefined, is: Rule | undefined, { before, after }: Sides): LimitEffect[] {
+  // For a limit in both versions, the effect of the mode is part of the effect of the limit.
+  if (isQuota(was) === isQuota(is) || (isLimiting(was) && isLimiting(is))) return [];
+  if (isQuota(is) && after.rules.some((rule) => hasQuota(rule, is)))
+    return [{ effect: 'looser', note: 'a request over its other quotas passes while this quota has room' }];
+  if (isQuota(was) && before.rules.some((rule) => hasQuota(rule, was)))
+    return [
+      {
+        effect: 'stricter',
+        note: 'this quota no longer lets requests pass that are over their other quotas',
+      },
+    ];
+  return [];
+}
+
+function isQuota(rule: Rule | undefined): boolean {
+  const limited = limitedRule(rule);
+  return limited?.quotaMode === true && !isUnlimited(limited);
+}
+
+/** Whether the rule, or one below it, is a quota other than `besides`. */
+function hasQuota(rule: Rule, besides: Rule | undefined): boolean {
+  return (rule !== besides && isQuota(rule)) || rule.descriptors.some((below) => hasQuota(below, besides));
+}
+
+/** A limit that others replace, or that replaces others, changes what applies beside it. */
+function replacingEffects(
   was: Rule | undefined,
   is: Rule | undefined,
   { before, after }: Sides,
