@@ -9,6 +9,7 @@ import { marksReached } from '../decide/thresholds.ts';
 import type { CountedHit } from '../service/decision.ts';
 import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
+import { appended } from '../service/prepare.ts';
 import type { DecisionParts } from '../service/rate-limit-service.ts';
 import {
   type DescriptorHold,
@@ -259,12 +260,13 @@ export class BudgetService implements Budgets {
       inForce.noteNoDomain(domain);
       return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
     }
-    const holds: DescriptorHold[] = [];
-    for (const [index, plan] of plans.entries()) {
+    let holds: readonly DescriptorHold[] = nothingPlanned.holds;
+    for (let index = 0; index < plans.length; index++) {
+      const plan = plans[index]!;
       if (plan.kind !== 'limited') continue;
       const own = request.descriptors[index]!.hitsAddend;
       const terms = { amount: own, ttlMs, onExpiry: 'release' } as const;
-      holds.push(newDescriptorHold({ index, plan, isQuota: isQuota(plan), ...terms }));
+      holds = appended(holds, newDescriptorHold({ index, plan, isQuota: isQuota(plan), ...terms }));
     }
     const mixed = mixesUnits ? undefined : mixedUnitsOf(holds, amounts);
     return mixed ?? { request, plans, holds };
@@ -397,7 +399,9 @@ type ReservedParts = Omit<ReserveAnswer, 'headers' | 'scopes' | 'unlimited'> &
 
 /** An answer to a reserve. Some protocols do not report its headers, scopes and unlimited descriptors, so these are made when read. */
 class Reserved implements ReserveAnswer {
-  readonly #parts: ReservedParts;
+  readonly #headers: () => ReserveAnswer['headers'];
+  readonly #held: readonly DescriptorHold[];
+  readonly #nowMs: number;
   readonly allowed: boolean;
   readonly id: string;
   readonly amount: number | undefined;
@@ -405,22 +409,24 @@ class Reserved implements ReserveAnswer {
   readonly isRepeated: boolean;
   readonly plans: readonly Plan[];
 
-  constructor(parts: ReservedParts) {
-    this.#parts = parts;
-    this.allowed = parts.allowed;
-    this.id = parts.id;
-    this.amount = parts.amount;
-    this.expiresAtMs = parts.expiresAtMs;
-    this.isRepeated = parts.isRepeated;
-    this.plans = parts.plans;
+  constructor({ headers, held, nowMs, allowed, id, amount, expiresAtMs, isRepeated, plans }: ReservedParts) {
+    this.#headers = headers;
+    this.#held = held;
+    this.#nowMs = nowMs;
+    this.allowed = allowed;
+    this.id = id;
+    this.amount = amount;
+    this.expiresAtMs = expiresAtMs;
+    this.isRepeated = isRepeated;
+    this.plans = plans;
   }
 
   get headers(): ReserveAnswer['headers'] {
-    return this.#parts.headers();
+    return this.#headers();
   }
 
   get scopes(): BudgetScope[] {
-    return scopesOf(this.#parts.held, this.#parts.nowMs);
+    return scopesOf(this.#held, this.#nowMs);
   }
 
   get unlimited(): UnlimitedDescriptor[] {

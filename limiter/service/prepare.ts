@@ -23,9 +23,9 @@ export interface PrepareOptions {
 const noOps: CountedHit[] = [];
 const noIndexes: readonly number[] = [];
 
-/** An array that is created with an element reserves no space for further elements, which few requests need. */
-function withIndex(indexes: readonly number[], index: number): readonly number[] {
-  return indexes.length === 0 ? [index] : [...indexes, index];
+/** Returns an array that reserves no space for further items, which few requests need. */
+export function appended<T>(list: readonly T[], item: T): T[] {
+  return list.length === 0 ? [item] : list.toSpliced(list.length, 0, item);
 }
 
 export class Prepare {
@@ -62,8 +62,8 @@ export class Prepare {
       const { limits, marker } = plan;
       if (marker !== undefined && !descriptor.isNegativeHits) {
         marked ??= { committing: noIndexes, reserving: noIndexes };
-        if (marker.commits) marked.committing = withIndex(marked.committing, index);
-        else marked.reserving = withIndex(marked.reserving, index);
+        if (marker.commits) marked.committing = appended(marked.committing, index);
+        else marked.reserving = appended(marked.reserving, index);
         continue;
       }
       const addend = addendOf(descriptor, request);

@@ -155,7 +155,7 @@ describe('ReservationPart', () => {
     const args: string[] = [];
     part.pushKeys([]);
     part.pushArguments(args);
-    return args[1]!;
+    return args.at(-2)!;
   };
 
   const common = { isMarker: true, descriptors: 1 };

@@ -75,7 +75,9 @@ async function releaseReservations(commands: KeyedCommands, key: string, recordM
     // In place of the counter, which may exist again, the script gets a key that never exists.
     const keys = ['3', `weir:reserve-none:${hash}`, hash, set];
     const shape = `d - 1 1 0 1 ${window || '-'} - 0 0 r`;
-    const args = [program.source, ...keys, 'fixed 0', shape, `1 ${recordMs} 0 1 -`, '1', 'p', 'reservations'];
+    const call = ['1', 'p', '-'];
+    const terms = ['1', String(recordMs), '0', 'fixed 0', shape, '1'];
+    const args = [program.source, ...keys, ...call, ...terms, 'reservations'];
     for (let isMore = true; isMore; ) {
       const reply = await commands.send(hash, 'eval', args);
       const [, outcome] = Array.isArray(reply) ? (reply as unknown[]) : [];

@@ -31,27 +31,27 @@ local function wordsOf(text)
   for word in string.gmatch(text, '%S+') do list[#list + 1] = word end
   return list
 end
-local words = wordsOf(ARGV[3])
 -- The times to live of the counters. The jitter makes all of them different. They are read when the first is needed.
 local lives
-local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
+-- These follow the arguments of the last call.
+local last = argc - 6
+local maxOpen, recordMs = tonumber(ARGV[last + 1]), tonumber(ARGV[last + 2])
 -- The key of all reservations lives as long as the reservation that lives longest. A cluster has no place for it.
 local function noteAny(lifeMs)
-  if words[3] ~= '1' then return end
+  if ARGV[last + 3] ~= '1' then return end
   -- The user may have no right to this key, which is not in KEYS.
   local left = pcall('PTTL', '${anyReservedKey}')
   if type(left) == 'number' and left < lifeMs then
     pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
   end
 end
-for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
+for text in string.gmatch(ARGV[last + 4], '[^;]+') do bounds[#bounds + 1] = text end
 -- Each shape is, in words: the verb, its flags, the number of its counters, of those in all places, and of descriptors; then for each
--- counter its bound, window, flags, group, TTL and effect on expiry. A call is the number of its shape and the amounts of its
--- counters.
+-- counter its bound, window, flags, group, TTL and effect on expiry.
 local shapes, shapeCount = {}, 0
 -- The shape of one counter, neither in shadow mode nor a quota.
 local commonShape = '^(%a) (%S+) 1 (%d+ %d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
-for text in string.gmatch(ARGV[2], '[^;]+') do
+for text in string.gmatch(ARGV[last + 5], '[^;]+') do
   local kind, flags, widths, bound, window, ttl, onExpiry = match(text, commonShape)
   local shape = { text = text, hasNote = flags == '-n' }
   local capacity = kind and match(bounds[tonumber(bound)], '^fixed (%d+)$')
@@ -72,8 +72,8 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
   shapeCount = shapeCount + 1
   shapes[format('%d', shapeCount)] = shape
 end
--- The next call: its first word, key and argument, and its first counter's number.
-local at, key, text, number = 4, 1, 5, 1
+-- The next call: its first argument and key, and its first counter's number.
+local at, key, number = 1, 1, 1
 local out, reported = { now }, 1
 -- How many records may still be swept, because Redis does nothing else meanwhile.
 local left = 250
@@ -81,12 +81,12 @@ local left = 250
 
 /** Lua that does calls until one is not common. It answers a reserve with three numbers, a settle with four. */
 export const luaReservationFastPath = `
-while at <= #words do
-  local shape = shapes[words[at]]
+while at <= last do
+  local shape = shapes[ARGV[at]]
   local isCommon = false
   repeat
     if not shape.isCommon then break end
-    local counter, hash, name, isMarker = KEYS[key], KEYS[key + 1], ARGV[text], shape.isMarker
+    local counter, hash, name, isMarker = KEYS[key], KEYS[key + 1], ARGV[at + 1], shape.isMarker
     local side = pcall('HMGET', hash, 'h', name)
     if side.err then break end
     local head, known = side[1], side[2]
@@ -99,14 +99,14 @@ while at <= #words do
       if due <= nowMs and (left > 0 or shape.isSettle) or forget <= nowMs - recordMs / 4 and left > 0 then break end
       if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
     end
-    local amountText, change, changeText, limit, reserved = words[at + 1], 0, '0', shape.capacity, 0
+    local amountText, change, changeText, limit, reserved = ARGV[at + 2], 0, '0', shape.capacity, 0
     if shape.isReserve then
       if known or count >= maxOpen then break end
       change, changeText = amountText + 0, amountText
       if change >= plain or change + taken > limit then break end
       if shape.hasNote then
         local noted = pcall('GET', KEYS[key + 3])
-        if type(noted) == 'string' and noted ~= ARGV[text + 1] then break end
+        if type(noted) == 'string' and noted ~= ARGV[at + 3] then break end
       end
     else
       reserved = known and match(known, shape.record)
@@ -130,7 +130,7 @@ while at <= #words do
     local least = shape.isSettle and taken or 0
     if total >= 0 and former >= least and total <= limit and total < plain then
       if former == 0 then
-        lives = lives or wordsOf(ARGV[4])
+        lives = lives or wordsOf(ARGV[argc])
         err = pcall('EXPIRE', counter, lives[number])
       end
       if type(err) == 'table' then
@@ -175,7 +175,7 @@ while at <= #words do
       if former == 0 then pcall('DEL', counter) else pcall('INCRBY', counter, format('%d', 0 - change)) end
       break
     end
-    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[text + 1]) end
+    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[at + 3]) end
     out[reported + 1], out[reported + 2], out[reported + 3] = total, taken, count
     reported = reported + 3
     if shape.isSettle then
@@ -184,7 +184,7 @@ while at <= #words do
     end
   until true
   if not isCommon then break end
-  at, number = at + 2, number + 1
-  if shape.hasNote then key, text = key + 4, text + 2 else key, text = key + 3, text + 1 end
+  at, key, number = at + 3, key + 3, number + 1
+  if shape.hasNote then at, key = at + 1, key + 1 end
 end
 `;

@@ -5,9 +5,10 @@ import { luaReservations } from './reservation-records.ts';
 import { oomError } from './scripts.ts';
 
 /**
- * KEYS are, for each counter, the counter, the hash and the set. The note follows those of a reserve with a note. ARGV is the bounds,
- * the shapes of calls, the work and the times to live (`ReservationPart`), then for each call the name of its record, with the number
- * 0 for a marker, and its note. It returns the time in microseconds and the outcome of each call: numbers for a common call, which
+ * KEYS are, for each counter, the counter, the hash and the set. The note follows those of a reserve with a note. ARGV has for each call
+ * the number of its shape, the name of its record, with the number 0 for a marker, the amounts of its counters, and its note. Then follow
+ * the bounds of reservations, 1 if the key of all reservations exists, the bounds, the shapes of calls, and the times to live
+ * (`ReservationPart`). It returns the time in microseconds and the outcome of each call: numbers for a common call, which
  * the fast path does, otherwise a text or an error. The general code is created only when the first other call needs it.
  */
 export const luaReservationSection = `${luaBoundsSetUp}
@@ -16,9 +17,9 @@ if not now then
 else
 ${luaReservationSetUp}
 local doUncommon
-while at <= #words do
+while at <= last do
 ${luaReservationFastPath}
-if at > #words then break end
+if at > last then break end
 if not doUncommon then
 ${luaBoundKinds}${luaReservations}
 -- Records that the amount was just charged, or, for \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
@@ -326,12 +327,12 @@ end
 
 -- Reads a call from its shape and its amounts.
 function my.readCall()
-  local shape = shapes[words[at]]
+  local shape = shapes[ARGV[at]]
   if not shape.specs then my.readShape(shape) end
-  local name, list, count = ARGV[text], {}, #shape.specs
+  local name, list, count = ARGV[at + 1], {}, #shape.specs
   local call = { id = string.sub(name, shape.isMarker and 3 or 2), counters = list }
   setmetatable(call, shape)
-  if not lives then lives = wordsOf(ARGV[4]) end
+  if not lives then lives = wordsOf(ARGV[argc]) end
   local err, first
   for i = 1, count do
     local spec, side, counter = shape.specs[i]
@@ -340,7 +341,7 @@ function my.readCall()
     if side then counter, err = my.counterOf(KEYS[first], side, spec.tail, spec.bound, lives[number + i - 1]) end
     if err then break end
     counter.isShadow, counter.isQuota, counter.group = spec.isShadow, spec.isQuota, spec.group
-    counter.ttl, counter.onExpiry, counter.amount = spec.ttl, spec.onExpiry, tonumber(words[at + i])
+    counter.ttl, counter.onExpiry, counter.amount = spec.ttl, spec.onExpiry, tonumber(ARGV[at + 1 + i])
     counter.outcome, counter.givenBack, counter.delta, counter.oldest, counter.lost = 'u', 0, 0, 0, 0
     if not side.isSwept then
       side.isSwept = true
@@ -348,10 +349,10 @@ function my.readCall()
     end
     list[i] = counter
   end
-  at, key, text, number = at + 1 + count, key + 3 * count, text + 1, number + count
+  at, key, number = at + 2 + count, key + 3 * count, number + count
   if shape.hasNote then
-    call.noteKey, call.note = KEYS[key], ARGV[text]
-    key, text = key + 1, text + 1
+    call.noteKey, call.note = KEYS[key], ARGV[at]
+    at, key = at + 1, key + 1
   end
   return call, err
 end
@@ -387,7 +388,7 @@ doUncommon = function()
     if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
       notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
     end
-    local next = shapes[words[at]]
+    local next = at <= last and shapes[ARGV[at]]
   until not next or (next.isCommon and outcome ~= 'refused' and outcome ~= 'full')
   local err = my.writeAll()
   if err and not my.makes and find(err.err, '${oomError}') then
