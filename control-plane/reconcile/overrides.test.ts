@@ -289,6 +289,12 @@ describe('overrides', () => {
       idle: undefined,
       note: 'no RateLimitConfig has rules for the domain: the override applies without one',
     });
+    // Limiters look for the limit of this name, and find none.
+    const named = override('stop', { spec: { ...rest, limit: 'daily' } });
+    expect(outcomeOn(decide([named]), 'stop').override).toMatchObject({
+      idle: 'no RateLimitConfig has rules for the domain',
+      note: '',
+    });
   });
 
   it('are decided alike over and over, with the same values', () => {

@@ -324,11 +324,12 @@ function effectOf(reading: ReadOverride, { rulesOf }: OverrideFacts): EffectByRu
 }
 
 /** Returns the effect without rules for the domain. */
-function effectAlone({ override: { effect }, text: { endsMs } }: ReadOverride): EffectByRules {
+function effectAlone({ override: { effect, limit }, text: { endsMs } }: ReadOverride): EffectByRules {
   const worksAlone =
-    effect.kind === 'block' ||
-    effect.kind === 'shadow' ||
-    (effect.kind === 'limit' && effect.unit !== undefined);
+    limit === '' &&
+    (effect.kind === 'block' ||
+      effect.kind === 'shadow' ||
+      (effect.kind === 'limit' && effect.unit !== undefined));
   const absence = 'no RateLimitConfig has rules for the domain';
   return worksAlone
     ? { endsMs, idle: undefined, note: `${absence}: the override applies without one` }
