@@ -51,7 +51,10 @@ export class Reserve {
 
   /** Records that unmarked descriptors limit the request. */
   reject(decision: Decision): void {
-    const calls = holdsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
+    const { reserving } = decision.marked!;
+    // Most requests that reserve nothing commit.
+    if (reserving.length === 0) return;
+    const calls = holdsById(reserving, decision, reservedAmount, this.#options.isQuota);
     for (const holds of calls) this.#options.reserving.reject(holds, idOf(holds), decision.asker);
   }
 
