@@ -107,7 +107,7 @@ describe('the report', () => {
 
   it('has the fleets, what is not ready and why, and the sum', () => {
     const objects = [object({ name: 'a' }, ...good), waiting].map(shownObject);
-    const facts = { fleets: [fleet], objects, overrides: [], namespace: 'shop' };
+    const facts = { fleets: [fleet], objects, overrides: [], stopped: [], namespace: 'shop' };
     expect(objectsText(facts, { wide: false })).toBe(`\
 NAMESPACE     FLEET     LIMITERS   CURRENT   REFUSING   VERSION   READY   PROGRESSING   REASON    SINCE                  MESSAGE
 weir-system   default   2/3        1         lim-2      v7        False   True          Refused   2026-11-22T12:00:00Z   rejected by lim-2; v7 is being taken
@@ -130,7 +130,7 @@ in namespace shop: 1 fleet, 0 ready, 1 not; 2 objects, 1 ready, 1 not
   it('is one line when all is ready, or nothing there', () => {
     const text = (...objects: unknown[]) =>
       objectsText(
-        { fleets: [], overrides: [], objects: objects.map(shownObject), namespace: 'shop' },
+        { fleets: [], overrides: [], stopped: [], objects: objects.map(shownObject), namespace: 'shop' },
         { wide: false },
       );
     expect(text(object({ name: 'a' }, ...good))).toBe('in namespace shop: 1 object, 1 ready\n');
@@ -146,7 +146,7 @@ in namespace shop: 1 fleet, 0 ready, 1 not; 2 objects, 1 ready, 1 not
         ),
       );
     const over = reported('over', 'False Expired: it ended');
-    const facts = { fleets: [], objects: [], namespace: 'shop' };
+    const facts = { fleets: [], objects: [], stopped: [], namespace: 'shop' };
     const rows = [
       reported('a', 'True Ready', { endsAt: time }),
       over,
@@ -161,6 +161,8 @@ shop        a          a        default   key=a   blocked   2026-11-22T12:00:00Z
 `);
     expect(allReady({ ...facts, overrides: rows })).toBe(false);
     expect(allReady({ ...facts, overrides: [over] })).toBe(true);
+    const stopped = [{ name: 'weir-system/weir-control-plane', since: time }];
+    expect(allReady({ ...facts, overrides: [over], stopped })).toBe(false);
     expect(objectsValue({ ...facts, overrides: rows })).toMatchObject({
       overrides: [
         { name: 'a', ready: true, endsAt: time },
@@ -172,7 +174,7 @@ shop        a          a        default   key=a   blocked   2026-11-22T12:00:00Z
   it('lets nothing of the cluster act on the terminal', () => {
     const evil = object({ name: 'a', spec: { domain: '\u001b[2J' } }, 'Accepted=False Invalid: a\nb\u009b');
     const text = objectsText(
-      { fleets: [], overrides: [], objects: [shownObject(evil)], namespace: undefined },
+      { fleets: [], overrides: [], stopped: [], objects: [shownObject(evil)], namespace: undefined },
       { wide: false },
     );
     expect(text).toContain('   \\u001b[2J   default   Accepted=False   Invalid   ');

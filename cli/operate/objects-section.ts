@@ -1,7 +1,7 @@
 /** The cluster part of a status report: fleets, objects that are not ready and why, and overrides that have not ended. */
 import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
-import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
+import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
 import { type Row, table } from '../shared/output.ts';
@@ -20,8 +20,18 @@ export interface ObjectsReport {
   fleets: readonly ShownFleet[];
   objects: readonly ShownObject[];
   overrides: readonly ShownOverride[];
+  /** The control planes that wrote statuses and no longer lead. */
+  stopped: readonly StoppedControlPlane[];
   /** The only namespace that was looked at; undefined if all were. */
   namespace: string | undefined;
+}
+
+/** A control plane without a leader: it writes no statuses. */
+export interface StoppedControlPlane {
+  /** `<namespace>/<LEASE_NAME>`. */
+  name: string;
+  /** When a leader last renewed the Lease object. */
+  since: string;
 }
 
 /** Lists the objects of a class in one namespace or in all of them. Rejects if objects cannot be listed. */
@@ -51,7 +61,29 @@ export async function objectsOf(
         isMeant,
       ),
     );
-  return { fleets, objects, overrides, namespace: cluster.namespace };
+  const stopped = await stoppedOf(cluster, [...objects, ...overrides]);
+  return { fleets, objects, overrides, stopped, namespace: cluster.namespace };
+}
+
+/** Chosen: the time without a leader after which a control plane has stopped. Clocks may differ by nearly as much. */
+const longestPauseMs = 60_000;
+
+/** Reads the Lease objects of the control planes that wrote statuses. Leaves out missing ones, and those that the user may not read. */
+async function stoppedOf(cluster: Cluster, objects: readonly ShownObject[]): Promise<StoppedControlPlane[]> {
+  const stopped: StoppedControlPlane[] = [];
+  for (const name of new Set(objects.flatMap(({ controllerName }) => controllerName ?? []))) {
+    const [namespace = '', lease = ''] = name.split('/');
+    if (namespaceProblem(namespace) !== undefined || objectNameProblem(lease) !== undefined) continue;
+    try {
+      const { spec } = (await cluster.get('leases', lease, namespace)) as { spec?: { renewTime?: string } };
+      const renewedMs = Date.parse(spec?.renewTime ?? '');
+      if (Date.now() - renewedMs > longestPauseMs)
+        stopped.push({ name, since: `${new Date(renewedMs).toISOString().slice(0, 19)}Z` });
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  }
+  return stopped;
 }
 
 /** Returns for example `weir-system/default`: a fleet belongs to the namespace of its control plane. */
@@ -84,9 +116,9 @@ export function isMissing(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.status === 403 || error.status === 404);
 }
 
-/** Whether all listed objects are ready. */
-export function allReady({ fleets, objects, overrides }: ObjectsReport): boolean {
-  return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
+/** Whether all listed objects are ready, and their control planes run. */
+export function allReady({ fleets, objects, overrides, stopped }: ObjectsReport): boolean {
+  return stopped.length === 0 && [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
 }
 
 /** Chosen: the maximum number of overrides in the report. `kubectl get rlo` lists all. */
@@ -94,7 +126,7 @@ const maxOverrides = 50;
 
 /** Formats the report for people: fleets, objects that are not ready, active overrides, and a summary. `wide` adds columns. */
 export function objectsText(
-  { fleets, objects, overrides, namespace }: ObjectsReport,
+  { fleets, objects, overrides, stopped, namespace }: ObjectsReport,
   options: { wide: boolean },
 ): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
@@ -116,7 +148,10 @@ export function objectsText(
   const isEmpty = objects.length === 0;
   if (isEmpty) sums.push(`no RateLimitConfigs ${placeText(namespace)}`);
   const where = isEmpty || namespace === undefined ? '' : `${placeText(namespace)}: `;
-  return [...tables, `${where}${sums.join('; ')}\n`].join('\n');
+  const stops = stopped.map(
+    ({ name, since }) => `control plane ${name} has no leader since ${since}: statuses may be out of date\n`,
+  );
+  return [...tables, `${stops.join('')}${where}${sums.join('; ')}\n`].join('\n');
 }
 
 function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): string {
@@ -210,12 +245,13 @@ function conditionRow({ type, status, reason, since, message }: ShownCondition):
 }
 
 /** Returns the report for programs: the fleets, all objects that are not ready, and all active overrides, with all conditions. */
-export function objectsValue({ fleets, objects, overrides }: ObjectsReport): object {
+export function objectsValue({ fleets, objects, overrides, stopped }: ObjectsReport): object {
   const notReady = objects.filter(({ why }) => why !== undefined);
   return {
     fleets: fleets.map(readable),
     notReady: notReady.map(readable),
     overrides: overrides.filter(({ isOver }) => !isOver).map(readable),
+    stoppedControlPlanes: stopped,
     objectCount: objects.length,
     readyCount: objects.length - notReady.length,
   };

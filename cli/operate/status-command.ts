@@ -55,7 +55,7 @@ ${watchHelp}  -o, --output <form>         how to print the report: table (defaul
 
 Exit status: 0 when everything is well and ready. 1 when an object or a limiter is not ready, a
 limiter does not answer, its store is down, or its last load of rules failed. Also 1 when rules
-differ between limiters of a fleet. 2 for a wrong command line, or when nothing can be asked. A section that is not available, for example because you lack the rights, is named on standard error and does not affect the exit status. With --only, the exit status is then 2.
+differ between limiters of a fleet, or a control plane has had no leader for a minute. 2 for a wrong command line, or when nothing can be asked. A section that is not available, for example because you lack the rights, is named on standard error and does not affect the exit status. With --only, the exit status is then 2.
 `;
 
 export const statusCommand = commandOf(help, status, { values: { output: forms } });

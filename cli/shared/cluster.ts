@@ -43,11 +43,16 @@ export async function reportingClusterErrors<T>(run: () => Promise<T>, otherwise
   }
 }
 
-/** Resources of Kubernetes itself; all others are Weir's. */
-const coreResources: ReadonlySet<string> = new Set(['pods', 'services']);
+/** The API groups and versions of resources of Kubernetes itself; all others are Weir's. */
+const ofKubernetes: ReadonlyMap<string, string> = new Map([
+  ['pods', 'v1'],
+  ['services', 'v1'],
+  ['leases', 'coordination.k8s.io/v1'],
+]);
 
 function fullName(plural: string): string {
-  return coreResources.has(plural) ? plural : `${plural}.${group}`;
+  const [apiGroup, apiVersion] = (ofKubernetes.get(plural) ?? `${group}/${version}`).split('/');
+  return apiVersion === undefined ? plural : `${plural}.${apiGroup}`;
 }
 
 /** Chosen: the page size of kubectl. Some objects have 1 MB. */
@@ -149,8 +154,8 @@ export class Cluster {
   async #ask<T>(what: Asked): Promise<T> {
     const { method = 'GET', plural, namespace, name, query, body } = what;
     const within = namespace === undefined ? '' : `/namespaces/${namespace}`;
-    const api = coreResources.has(plural) ? '/api/v1' : `/apis/${group}/${version}`;
-    const path = `${api}${within}/${plural}${name === undefined ? '' : `/${name}`}`;
+    const api = ofKubernetes.get(plural) ?? `${group}/${version}`;
+    const path = `/${api.includes('/') ? 'apis' : 'api'}/${api}${within}/${plural}${name === undefined ? '' : `/${name}`}`;
     try {
       return await this.#client.request<T>({ method, path, ...(query && { query }), body });
     } catch (error) {
@@ -175,7 +180,7 @@ export class Cluster {
     }
     if (status === 404 && name !== undefined && reason === 'NotFound' && /"[^"]+" not found$/.test(message))
       return `there is no ${fullName(plural)} "${name}" ${place}`;
-    if (status === 404 && !coreResources.has(plural)) {
+    if (status === 404 && !ofKubernetes.has(plural)) {
       const what = `${this.#client.server} knows no ${plural} of ${group}/${version}`;
       return `${what}: install the definitions by "kubectl apply -f crds/"`;
     }

@@ -224,6 +224,21 @@ describeWithBareApiServer('kubectl weir', (api) => {
     });
   });
 
+  it('reports a control plane that no longer runs, whose statuses nobody corrects', () => {
+    const lease = { name: 'weir-control-plane', namespace: 'weir-system' };
+    api().patch('leases', lease, { spec: { renewTime: '2026-01-31T12:00:01.500000Z' } });
+    const name = 'weir-system/weir-control-plane';
+    const since = '2026-01-31T12:00:01Z';
+    expect(weir(['status', '-n', 'default'])).toMatchObject({
+      status: 1,
+      stdout: expect.stringContaining(
+        `\ncontrol plane ${name} has no leader since ${since}: statuses may be out of date\nin namespace default: `,
+      ),
+    });
+    const { ok, objects } = JSON.parse(weir(['status', '-n', 'default', '-o', 'json']).stdout);
+    expect([ok, objects.stoppedControlPlanes]).toEqual([false, [{ name, since }]]);
+  });
+
   /** Of a server that is not there. */
   async function deadKubeconfig(): Promise<string> {
     const file = join(temporaryFolder(), 'dead');
