@@ -283,8 +283,8 @@ const ruleFileHint = 'rule files are called *.yaml, and their first line is "dom
 function noRules({ path, texts, otherFiles }: RuleInput): Found {
   const text =
     texts.length === 0 && otherFiles.length === 0
-      ? 'holds no *.yaml, *.yml or *.json file'
-      : 'holds no rules';
+      ? 'contains no *.yaml, *.yml or *.json file'
+      : 'contains no rules';
   return { code: 'unreadable', source: path, text, line: undefined, column: undefined };
 }
 
@@ -293,7 +293,7 @@ function nothingChecked(input: RuleInput): Finding {
   const { path, skipped } = input;
   if (skipped.length === 0)
     return findingOf('warning', { ...noRules(input), code: 'no-rules' }, ruleFileHint, () => undefined);
-  const text = `holds no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
+  const text = `contains no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
   const found = { code: 'no-rules', source: path, text, line: undefined, column: undefined };
   return findingOf(
     'warning',

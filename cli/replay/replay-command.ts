@@ -262,7 +262,7 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
       if (line % 1024 === 0) progress.update(replay.requests.count, recording.bytesRead());
     });
     replay.finish();
-    if (replay.requests.count === 0) problem = 'holds no request';
+    if (replay.requests.count === 0) problem = 'contains no request';
   } catch (error) {
     problem = error instanceof TooManyBadLines ? error.message : systemErrorReason(error);
   }

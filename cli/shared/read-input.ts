@@ -196,7 +196,7 @@ export function printInputErrors(input: RuleInput): boolean {
   const { path, errorCount, sources } = input;
   if (errorCount === 0 && sources.length > 0) return false;
   if (errorCount === 0) {
-    printProblem(`${path}: holds no rules`);
+    printProblem(`${path}: contains no rules`);
     return true;
   }
   for (const error of plainErrors(input).slice(0, shown)) printProblem(formatRuleError(error));

@@ -43,7 +43,7 @@ describe('parseStep', () => {
   it.each([
     ['a=1', '"a=1" is not of the form key=value -> OK x2, OVER_LIMIT'],
     ['a -> OK', '"a" is not of the form key=value'],
-    ['a=1,b -> OK', '"b" is not of the form key=value; a value with a comma stands in double quotes'],
+    ['a=1,b -> OK', '"b" is not of the form key=value; put a value with a comma in double quotes'],
     ['a=1 -> PERHAPS', '"PERHAPS": expected one of OK, OVER_LIMIT, no limit, unlimited'],
     ['a=1 -> OKAY', 'also as OK (2 left) or OK x3'],
     ['a=1 -> OVERLIMIT (2 left)', 'did you mean "OVER_LIMIT"?'],

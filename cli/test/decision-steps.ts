@@ -163,7 +163,7 @@ function descriptorsOf(text: QuotedText): Descriptor[] {
 function hitsOf(text: string): number {
   if (/^-?\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
   throw new StepError(
-    `hits: expected a whole number, not "${text}"; a value with " hits" stands in double quotes`,
+    `hits: expected a whole number, not "${text}"; put a value with " hits" in double quotes`,
   );
 }
 
@@ -171,7 +171,7 @@ function entryOf(text: QuotedText): Entry {
   const [key, ...values] = text.trimmed.split('=');
   if (key === undefined || key.text === '' || values.length === 0)
     throw new StepError(
-      `"${text.plain}" is not of the form key=value; a value with a comma stands in double quotes`,
+      `"${text.plain}" is not of the form key=value; put a value with a comma in double quotes`,
     );
   return { key: key.plain, value: values.map(({ plain }) => plain).join('=') };
 }

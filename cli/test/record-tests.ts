@@ -54,7 +54,7 @@ export async function recordTests(
     const read = recorded(text, domains);
     if (typeof read === 'string') leftOut.push({ line, reason: read });
     else if (read !== undefined && window.add(read) !== undefined)
-      leftOut.push({ line, reason: 'comes too late to be put in order' });
+      leftOut.push({ line, reason: 'is too late to be put in order' });
   });
   window.finish();
   const atMs = requests[0]?.timeMs ?? 0;
@@ -73,7 +73,7 @@ function recorded(text: string, domains: ReadonlySet<string>): Recorded | string
     if (read === undefined) return undefined;
     const { domain, descriptors, hitsAddend } = read.request;
     if (!domains.has(domain)) return `there are no rules for the domain ${domain}`;
-    if (descriptors.some(({ limit }) => limit !== undefined)) return 'brings a limit of its own';
+    if (descriptors.some(({ limit }) => limit !== undefined)) return 'has its own limit';
     const all = descriptors.map((one) => ({
       ...one,
       hitsAddend: one.hitsAddend ?? (hitsAddend || undefined),

@@ -188,7 +188,7 @@ export class TestRunner implements TestRun {
       throw new UnusableTests(formatRuleError(first), place);
     if (errorCount > 0)
       throw new UnusableTests(`${path}: cannot be read`, place, errorFindings(input, linesOfTexts(input)));
-    if (sources.length === 0) throw new UnusableTests(`${path}: holds no rules`, place);
+    if (sources.length === 0) throw new UnusableTests(`${path}: contains no rules`, place);
     return sources;
   }
 

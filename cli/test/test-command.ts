@@ -311,7 +311,7 @@ async function record(recording: string, flags: ParsedFlags): Promise<number> {
         `${recording}:${lines[0]!.line}: ${reason}; left out, ${count(lines.length, 'line')} like it`,
       );
     if (isCut) printProblem(`${recording}: only its first ${maxRecorded} requests`);
-    if (requests === 0) printProblem(`${recording}: holds no request for these rules`);
+    if (requests === 0) printProblem(`${recording}: contains no request for these rules`);
     else io().stdout.write(text);
     return requests === 0 ? 2 : 0;
   } catch (error) {

@@ -66,7 +66,7 @@ export function readTestFile(text: string, name: string): TestFileReading {
     return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
   const reader = new TestFileReader(valuePlacer(document.tape));
   const file = reader.file(document.value, name);
-  if (document.hasMore) reader.reject([], 'holds several documents, expected one');
+  if (document.hasMore) reader.reject([], 'contains several documents, expected one');
   if (file === undefined || reader.problems.length > 0)
     return { problems: placedProblems(document.tape, reader.problems) };
   return file;

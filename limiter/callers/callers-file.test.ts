@@ -139,7 +139,7 @@ callers:
     ['callers: [a]', 'expected a map with name, certificate'],
     ['callers: [{ name: a, name: b }]', 'duplicated mapping key'],
     ['callers: [\n', "did not find expected ',' or ']'"],
-    ['---\ncallers: []\n---\ncallers: []', 'holds several documents'],
+    ['---\ncallers: []\n---\ncallers: []', 'contains several documents'],
     [`callers:\n${'  - { name: x }\n'.repeat(1_001)}`, 'callers: has 1001 entries, the most is 1000'],
     [`callers: [{ domains: [${'a,'.repeat(1_001)}] }]`, 'domains: has 1001 entries, the most is 1000'],
     ['callers: [{ token_sha256: [] }]', 'token_sha256: expected a list with at least one entry'],

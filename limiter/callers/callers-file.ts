@@ -97,7 +97,7 @@ class CallersReader {
   }
 
   file({ value, hasMore }: YamlDocument): CallerEntry[] {
-    if (hasMore) return this.#reject([], 'holds several documents, expected one') ?? [];
+    if (hasMore) return this.#reject([], 'contains several documents, expected one') ?? [];
     const file = this.#map([], value === '' ? {} : value, ['callers']);
     const list = this.#list(['callers'], file?.['callers'], 'callers', maxCallers);
     const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);

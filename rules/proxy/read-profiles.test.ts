@@ -144,7 +144,7 @@ profiles:
   it('rejects a file of another kind', () => {
     expect(problemsOf('profiles: {a: [}')).toHaveLength(1);
     expect(problemsOf('profiles: {}\n---\nprofiles: {}\n')).toEqual([
-      '1:1: holds several documents, expected one',
+      '1:1: contains several documents, expected one',
     ]);
     expect(problemsOf('- a\n')).toEqual(['1:1: the file: expected a map with profiles']);
     expect(problemsOf('profiles: [a]\n')).toEqual([

@@ -91,7 +91,7 @@ class ProfilesReader {
   }
 
   file({ value, hasMore }: YamlDocument): Profile[] {
-    if (hasMore) return this.#reject([], 'holds several documents, expected one') ?? [];
+    if (hasMore) return this.#reject([], 'contains several documents, expected one') ?? [];
     if (value === '') return [];
     const file = this.#map([], value, ['profiles'], 'the file');
     if (file === undefined) return [];

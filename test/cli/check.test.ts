@@ -186,7 +186,7 @@ describe('weir check', () => {
     const lines = [
       'checking rate limit configs...',
       `loading config directory: ${folder}`,
-      `warning (no-rules): ${folder}: holds no *.yaml, *.yml or *.json file`,
+      `warning (no-rules): ${folder}: contains no *.yaml, *.yml or *.json file`,
       '  hint: rule files are called *.yaml, and their first line is "domain: <name>"',
       '1 warning',
       'all rate limit configs ok',
@@ -487,7 +487,7 @@ descriptors:
     const path = write('rules.json', '{"domain":"d","descriptors":[]}');
     expect(runWeir(['check', path]).status).toBe(0);
     const { status, stdout } = runWeir(['check', folder]);
-    expect(stdout).toContain(`${folder}: error: holds no rules`);
+    expect(stdout).toContain(`${folder}: error: contains no rules`);
     expect(status).toBe(1);
   });
 
@@ -620,7 +620,7 @@ descriptors:
   it('fails with --strict if nothing was checked', () => {
     const input = 'apiVersion: v1\nkind: Service\n';
     const { status, stdout } = runWeir(['check', '--strict', '-'], { input });
-    expect(stdout).toContain('-: error: holds no rules: nothing was checked of 1 object [no-rules]\n');
+    expect(stdout).toContain('-: error: contains no rules: nothing was checked of 1 object [no-rules]\n');
     expect(status).toBe(1);
     expect(runWeir(['check', '--strict', '-', '--allow', 'no-rules'], { input }).status).toBe(0);
     const bare = runWeir(['check', '--strict', '-'], { input: '# ours\ndomain: shop\n' });

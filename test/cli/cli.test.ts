@@ -163,7 +163,7 @@ describe('weir check', () => {
 
   it('calls a folder without rules an error', () => {
     const { status, stdout } = weir('check', folder);
-    expect(stdout).toContain(`${folder}: error: holds no *.yaml, *.yml or *.json file [unreadable]\n`);
+    expect(stdout).toContain(`${folder}: error: contains no *.yaml, *.yml or *.json file [unreadable]\n`);
     expect(status).toBe(1);
   });
 

@@ -213,7 +213,7 @@ descriptors:
   it.each([
     [['examples/rules', '--from', '/nowhere.ndjson'], 'weir: /nowhere.ndjson: no such file or directory\n'],
     [['/nowhere', '--from', example], 'weir: /nowhere: no such file or directory\n'],
-    [['examples/rules', '--from', '/dev/null'], 'weir: /dev/null: holds no request\n'],
+    [['examples/rules', '--from', '/dev/null'], 'weir: /dev/null: contains no request\n'],
   ])('ends with status 2 if something cannot be used: %j', (args, message) => {
     const { status, stdout, stderr } = replay(args);
     expect([status, stdout]).toEqual([2, '']);

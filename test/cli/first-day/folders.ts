@@ -56,7 +56,7 @@ ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file skipped
       'rules/README.md': `# Rules
 `,
     },
-    answer: `rules: error: holds no *.yaml, *.yml or *.json file [unreadable]
+    answer: `rules: error: contains no *.yaml, *.yml or *.json file [unreadable]
   hint: rule files are called *.yaml, and their first line is "domain: <name>"
 failed: 1 error: 0 files
 `,
@@ -89,7 +89,7 @@ resources:
   - shop.yaml
 `,
     },
-    answer: `rules: warning: holds no rules: nothing was checked of 1 object [no-rules]
+    answer: `rules: warning: contains no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
 ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (kustomize.config.k8s.io/v1beta1 Kustomization)
 `,

@@ -430,7 +430,7 @@ kind: EnvoyFilter
 metadata:
   name: limits
 `,
-    answer: `rules.yaml: warning: holds no rules: nothing was checked of 1 object [no-rules]
+    answer: `rules.yaml: warning: contains no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
 ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (networking.istio.io/v1 EnvoyFilter)
 `,
@@ -498,7 +498,7 @@ metadata:
 data:
   app.properties: a=b
 `,
-    answer: `rules.yaml: warning: holds no rules: nothing was checked of 1 object [no-rules]
+    answer: `rules.yaml: warning: contains no rules: nothing was checked of 1 object [no-rules]
   hint: rules are RateLimitConfigs, or rule files in ConfigMaps
 ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object skipped (v1 ConfigMap)
 `,
