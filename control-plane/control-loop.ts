@@ -228,7 +228,7 @@ export class ControlLoop {
     if (Object.keys(shared).length > 0) backing.share(shared);
     if (lead === 'ends') this.#stopLeading();
     if (lead !== undefined) this.#isNewLeader = lead === 'begins';
-    // What is older than the objects of the API server is no news.
+    // It repeats webhooks from the objects, so they must be read first, and be current.
     if (this.#isNewLeader && this.isServing && backing.leads && !this.#round.isCutOff) {
       this.#isNewLeader = false;
       this.#announcer.startedLeading(backing.source.objects.values());

@@ -76,7 +76,7 @@ interface Rhythms {
   readonly fleets: Rhythm;
 }
 
-/** Immutable: each world that follows leads to a round of its own. */
+/** Immutable: each further world leads to a new round. */
 export interface Round {
   /** The world that was decided, with what the round found about status writes. The next world follows from it. */
   readonly world: World;
@@ -99,7 +99,7 @@ export interface Round {
   readonly limiters: LimiterView;
   /** Deleted objects. Undefined without webhooks. */
   readonly removals: Removals | undefined;
-  /** The statuses as of the last look at limiters. */
+  /** The statuses after the last evaluation of limiters. */
   readonly board: StatusBoard;
   readonly fleetStatuses: FleetStatuses;
   readonly options: RoundOptions;

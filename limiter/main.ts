@@ -124,7 +124,7 @@ class Limiter {
   readonly #serving: Serving;
   /** The store for operators. It does not use the connections that count hits. */
   readonly #storeAdmin: StoreAdmin;
-  readonly #colleagues: LimiterPeers;
+  readonly #peers: LimiterPeers;
   readonly #debug: HttpListener;
   readonly #connectionMemory: ConnectionMemory;
   readonly #debugToken: FollowedToken;
@@ -167,7 +167,7 @@ class Limiter {
     const threads = servingThreads(this.#serving);
     this.#storeAdmin = openStoreAdmin(context, { modules, memory: thread?.memory, resolveSrv });
     const self = { name: limiterName(settings), instance: randomUUID() };
-    this.#colleagues = openPeers(context, {
+    this.#peers = openPeers(context, {
       storeAdmin: this.#storeAdmin,
       self,
       forget: (keys) => threads.reach('forgetCounters', keys),
@@ -217,7 +217,7 @@ class Limiter {
               clock,
               limitOf: this.#parts.overrides?.limitOf,
             },
-            { resets: this.#colleagues.resets, report },
+            { resets: this.#peers.resets, report },
           ),
           ...this.#parts.routes(report),
         ],
@@ -296,7 +296,7 @@ class Limiter {
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
     await this.#serving.connectStore();
-    this.#colleagues.start();
+    this.#peers.start();
     this.#parts.storeAnswers();
     watch.waitsFor = 'rules';
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
@@ -359,10 +359,7 @@ class Limiter {
   }
 
   async #closeStore(): Promise<void> {
-    await Promise.all([
-      this.#serving.closeStore(),
-      this.#colleagues.close().then(() => this.#storeAdmin.close()),
-    ]);
+    await Promise.all([this.#serving.closeStore(), this.#peers.close().then(() => this.#storeAdmin.close())]);
   }
 
   async #closeDebug(): Promise<void> {

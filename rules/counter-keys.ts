@@ -1,17 +1,17 @@
 /**
- * Names of counters in a store. `compatible` are the Go service's, `bank_ip_192.0.2.7_1700000000`, which do not say
- * where a domain, a key or a value ends. `unambiguous` are Weir's, and those of all limits that the Go service does not know:
+ * The keys of counters in a store. `compatible` keys are those of the Go service, such as `bank_ip_192.0.2.7_1700000000`. They do not
+ * show where a domain, a key or a value ends. `unambiguous` keys are Weir's. Limits that the Go service does not support always have them:
  *
  *     1{bank;ip=192.0.2.7;path~=/api/*}60:1700000000
  *
- * The version of the format, then between braces, which makes it Redis' hash tag, the domain and the entries as they are
- * counted, then the length of the window (`month` for one of the calendar in UTC, `month@Europe/Zurich@15` for one of a zone)
- * and its start, or the word of an algorithm, as `sliding`, where the counter has none. `=` stands before a value,
- * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
- * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
- * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
+ * Such a key starts with the version of its format. In braces, which make them the hash tag of Redis, follow the domain and the counted
+ * entries. Then follow the length of the window (`month` for a calendar month in UTC, `month@Europe/Zurich@15` for one in a time zone)
+ * and its start. If the counter has no start, the name of its algorithm follows instead, such as `sliding`. `=` precedes a value, `~=` a
+ * pattern that values share, and `~*=` a pattern for key and value together. Characters that are invisible, or have a meaning in a key,
+ * are written as `%20` or `%u0085`. A part of more than 128 bytes becomes its first 32 bytes, `~` and the SHA-256 of its written form.
+ * Entries of more than 1,024 bytes together become their first 32 bytes, `~~` and their SHA-256.
  *
- * In both, a text beyond REQUEST_MAX_TEXT_BYTES stands as `countedText` writes it.
+ * In both forms, `countedText` shortens a text beyond REQUEST_MAX_TEXT_BYTES.
  */
 import { hash } from 'node:crypto';
 
@@ -31,7 +31,7 @@ const longestEntries = 1024;
 /** The bytes that remain of a text that is cut. */
 const headBytes = 32;
 
-/** Half of a surrogate pair alone has no bytes of its own: all of them would be written as one character. */
+/** Lone surrogates are special, because all of them would be encoded as the same character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is not to be in a key
 const special = /[\x00-\x20%;={}~\x7f-\x9f\p{Surrogate}]/gu;
 /** Whether a character is special, by its code below 256. */
@@ -51,7 +51,7 @@ export function countedEntry(key: string, mark: EntryMark, text: string): string
   return `;${keyPart(key)}${mark}${keyPart(text)}`;
 }
 
-/** A domain, a key, a value or a pattern as it stands in an unambiguous key. */
+/** Returns a domain, a key, a value or a pattern in the form of an unambiguous key. */
 export function keyPart(text: string): string {
   if (!isShort(text, longestPart)) return cut(escaped(text), '~');
   return isPlain(text) ? text : escaped(text);

@@ -1,5 +1,5 @@
 /**
- * The model of a rule, whatever its spelling (YAML file, xDS resource, Kubernetes object). Readers produce these types,
+ * The model of a rule, independent of its source (YAML file, xDS resource, Kubernetes object). Readers produce these types,
  * `checkSources` checks them, and `compile-rules` turns them into bytes to match on.
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
@@ -80,7 +80,7 @@ export interface ReserveTerms {
   readonly ttlSeconds: number;
   /** The reserved amount if the request does not state one. Undefined if it is the hits of the request. */
   readonly estimate: number | undefined;
-  /** The fate of a reservation that nobody settled: the limiter gives it back, or leaves it charged. */
+  /** The effect of expiry on a reservation: the limiter returns its amount, or leaves it charged. */
   readonly onExpiry: 'release' | 'charge';
 }
 

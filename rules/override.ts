@@ -1,4 +1,4 @@
-/** An override: a temporary change of the rules. `readOverride` reads it, whatever it came in. */
+/** An override: a temporary change of the rules. `readOverride` reads it from every source. */
 import { type Entry, type Unit, unitName } from './model.ts';
 
 export type OverrideEffect =
@@ -18,7 +18,7 @@ export interface Override {
   /** The name for people: `namespace/name`, the id, `file.yaml:3`. */
   readonly name: string;
   readonly domain: string;
-  /** The whole list of a descriptor's entries; in values `*` stands for any text, but for grants. */
+  /** All entries of a descriptor. In values, `*` stands for any text, except in grants. */
   readonly match: readonly Entry[];
   /**
    * The name of one of several limits of the matched rule. If it is empty, the override applies to all limits, and `limit` and

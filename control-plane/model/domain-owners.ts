@@ -5,10 +5,10 @@ import type { DomainEntry } from './object-models.ts';
 /**
  * The owners of domains, as one line of text: `payments*=payments,platform; public=*; *=platform`.
  *
- * Entries are separated by `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
- * may use it, between commas. `*` stands for any characters in both. The first entry whose domain matches decides, so
- * the special ones come first; an entry that can never be the first one is an error. A domain that no entry matches is
- * free for all (`open`), or for nobody (`claimed`).
+ * Entries are separated by `;` or line breaks. The domain is before the last `=` of an entry. After it are the namespaces that may use
+ * the domain, separated by commas. `*` stands for any characters in both. The first entry whose domain matches applies, so write special
+ * entries first. An entry that can never be the first one is an error. All namespaces (`open`), or none (`claimed`), may use a domain
+ * that no entry matches.
  */
 export interface DomainOwners {
   /** The namespaces (as written) that may use the domain, maybe none; undefined: all. */

@@ -276,7 +276,7 @@ interface Life extends LeaseObservation {
  *                   └───┼─┘                               │      v
  *                       └──────── seen with a change ─────┘   (none)
  *
- * While we hear nothing ourselves, nobody dies: silence is then no sign of anything. Afterward everybody who was
+ * While this process receives no news, no replica counts as dead, because silence then means nothing. Afterward, each replica that was
  * alive has a whole duration to be seen.
  */
 export class ReplicaLiveness {

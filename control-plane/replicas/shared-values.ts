@@ -290,7 +290,7 @@ export class SharedValues<Value> {
       : this.#stored.get(key);
   }
 
-  /** Returns whether somebody else stored the value since the last `sync`. Nobody else writes the keys that this process owns. */
+  /** Returns whether another process stored the value since the last `sync`. Only this process writes the keys that it owns. */
   #isNews(key: string, present: Value): boolean {
     if (this.#options.owns?.(key) === true) return false;
     return !this.#isSame(this.#basis.get(key), present) && !this.#isSame(this.#own.get(key)?.value, present);

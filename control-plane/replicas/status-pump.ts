@@ -198,7 +198,7 @@ export class StatusPump {
     return undefined;
   }
 
-  /** `retryInMs`: undefined if this status is given up, and only a newer status of the object is tried. */
+  /** `retryInMs`: undefined if the pump does not retry this status, but only a newer one of the object. */
   #failed({ object }: StatusEntry, error: ApiError, retryInMs?: number): void {
     this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });

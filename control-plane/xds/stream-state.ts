@@ -6,11 +6,11 @@ export type StreamPhase = 'waiting' | 'settled' | 'in flight';
  *   waiting ──subscribe──> settled ──send──> in flight ──accept──> settled
  *                             ^                  └──────reject───────┘
  *
- * - One response is in flight at a time. Versions offered meanwhile replace each other: only the newest one is due.
- * - Nothing is due before a version was offered: an empty answer would mean no limits.
- * - A version is due once. One that was rejected becomes due again only after another one was sent, or when the limiter asks.
- * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
- *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
+ * - One response is in flight at a time. Versions that are offered meanwhile replace each other: only the newest one is due.
+ * - Nothing is due before a version was offered, because an empty response would mean no limits.
+ * - A version is due once. A rejected version becomes due again only after another one was sent, or when the limiter requests it.
+ * - A request is an answer only if it has the nonce of the response in flight. Other nonces belong to older responses or to another stream
+ *   (clients repeat the last one when they reconnect), or the request changes the subscription.
  */
 export class DiscoveryStreamState {
   readonly #noncePrefix: string;

@@ -3,10 +3,10 @@
  * `limiter/algorithms/`.
  */
 
-/** The numbers that a limit is counted by. */
+/** The numbers of a limit that its algorithm needs. */
 export interface LimitNumbers {
   readonly requests: number;
-  /** The most that may come at once: `requests` where an algorithm has no burst of its own. */
+  /** The maximum number of hits at once: `requests` if the algorithm has no separate burst. */
   readonly burst: number;
   readonly windowMicros: number;
 }

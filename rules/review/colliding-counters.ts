@@ -1,16 +1,16 @@
 /**
- * Rules whose counters could meet in one compatible key. Such a key joins domain, keys and values by `_`, and a rule that
- * takes any value, or a pattern, has as many keys as callers make up; keys of entries are the configuration's, and taken as
- * rules say them. Two rules meet when some text is a key of both; but one
- * and the same list of entries is no collision, as it finds one rule alone. Counters of one rule are not looked at.
+ * Finds rules whose counters could share a compatible key. Such a key joins domain, keys and values with `_`. A rule that matches any
+ * value, or a pattern, has as many keys as callers invent values. Keys of entries come from the configuration, so they are those of the
+ * rules. Two rules collide if some text is a key of both. The same list of entries is not a collision, because it finds only one rule.
+ * Counters of a single rule are not compared.
  *
- * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps: 100,000 rules
- * take 0.4 to 1.2 s of a processor, so anyone who answers requests has it done in a thread of its own.
+ * It compares only rules whose keys begin alike, up to a bound of steps. 100,000 rules take 0.4 to 1.2 s of CPU time, so processes that
+ * answer requests run it in a separate thread.
  */
 import { arePlainLimits, compositeOf, type Rule, type RuleSource } from '../model.ts';
 import { sharedPattern } from '../sharing.ts';
 
-/** A rule with a limit that is counted, and where it stands. */
+/** A rule with a limit that is counted, and its location. */
 export interface CollidingRule {
   /** The position in the list of sources. */
   source: number;

@@ -1,4 +1,4 @@
-/** Reservations in a Redis Cluster. Counters with one hash tag are in one slot. The note of a reservation has a slot of its own. */
+/** Reservations in a Redis Cluster. Counters with one hash tag are in one slot. The note of a reservation has a separate slot. */
 import { failAll, type Operation } from '../../operation.ts';
 import { type ReservationPlaces, submitSpread } from '../../spread-reservations.ts';
 import { hashTagOf, type Notes } from '../../store.ts';
