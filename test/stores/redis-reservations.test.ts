@@ -118,9 +118,11 @@ describeWithBothRedis('reservations in Redis', (path) => {
     'reports on a counter exceeded by one, %s, whether reservations are open or have expired',
     async (name, isBounded, stopWhenOver) => {
       const store = await openStore();
-      const exceeded = async (ttlMs: number) => {
-        const counter = reservedCounter({ stem: `1{exceeded;${name}${ttlMs}}`, amount: 10, ttlMs });
+      const exceeded = async (ttlMs: number, isCommitted = false) => {
+        const stem = `1{exceeded;${name}${ttlMs}${isCommitted}}`;
+        const counter = reservedCounter({ stem, amount: 10, ttlMs });
         await submitCall(store, reserveCall({ id: 'any', counters: [counter] }));
+        if (isCommitted) await submitCall(store, settleCall({ id: 'any', counters: [counter] }));
         // By then, the shorter one has expired.
         await new Promise((resolve) => setTimeout(resolve, 20));
         const { key, bound, ttlSeconds } = counter;
@@ -131,6 +133,7 @@ describeWithBothRedis('reservations in Redis', (path) => {
       };
       expect(await exceeded(60_000)).toEqual({ mayReturn: true, hasExpired: false });
       expect(await exceeded(1)).toEqual({ mayReturn: false, hasExpired: true });
+      expect(await exceeded(60_000, true)).toEqual({ mayReturn: false, hasExpired: false });
     },
   );
 

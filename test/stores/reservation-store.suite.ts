@@ -439,7 +439,14 @@ export function reservationStoreSuite(
         ['left-out', 9],
         ['charged', 3],
       ]);
-      expect((await settle(id, quotas([a, b], 4), { unknown: 'charge' })).outcome).toBe('settled');
+      const again = [
+        await reserve(id, quotas([a, b], 3)),
+        await settle(id, quotas([a, b], 4), { unknown: 'charge' }),
+        await settle(id, quotas([a, b], 4), { unknown: 'charge' }),
+      ];
+      expect(again.map(({ outcome }) => outcome)).toEqual(['repeated', 'settled', 'repeated']);
+      for (const { counters } of again)
+        expect(counters.map(({ outcome }) => outcome)).toEqual(['left-out', 'charged']);
       expect(await look(quotas([a, b], 0))).toEqual([
         [9, 0, 0],
         [4, 0, 0],
