@@ -11,7 +11,7 @@ import type { LastAcceptedSpec } from './model/decision.ts';
 import { unrestrictedOwners } from './model/domain-owners.ts';
 import { watchKey } from './model/object-versions.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
-import { decide, firstRound, type Round, type RoundOptions, type RoundState } from './round.ts';
+import { countsFor, decide, firstRound, type Round, type RoundOptions, type RoundState } from './round.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { unknownWorld, type World } from './world.ts';
 
@@ -759,6 +759,29 @@ describe('decide', () => {
       }
     }
     expect(decisions).toBe(6);
+  });
+
+  it('counts a limiter that rejects a part of a snapshot for the objects in that part', () => {
+    objects = [shop(1, configSpec({ domain: 'one' }))];
+    learn({ acceptedSpecs: new Map() });
+    changed();
+    timers.advance(1_000);
+    const { outcomes, fleets } = round.decision!;
+    const { version } = fleets.get('default')!;
+    const reportOf = (name: string) => ({
+      ...{ id: '1', instance: 'a', name: 'a', fleet: 'default', isWeir: true, countsCompatibly: true },
+      ...{ capabilities: [], connectedMs: 0, acceptedVersion: undefined },
+      refusal: { version, message: 'no', resources: [{ name, message: 'no' }] },
+    });
+    const counts = [outcomes.get('u1')!.served!.resource, 'another'].map((name) => {
+      learn({ reports: [{ replica: 'r', limiters: [reportOf(name)] }] });
+      timers.advance(1_000);
+      return countsFor(round, objects[0]!);
+    });
+    expect(counts).toEqual([
+      { inForce: 0, refused: 1, total: 1 },
+      { inForce: 1, refused: 0, total: 1 },
+    ]);
   });
 
   it('keeps the uids of joined specs with the round that joined them', () => {

@@ -226,7 +226,7 @@ export function countsFor(
   const served = decision?.outcomes.get(uid)?.served;
   const since = ledger.since(uid);
   if (served === undefined || since === undefined) return undefined;
-  const standing = limiters.fleet(served.fleet).of(since);
+  const standing = limiters.fleet(served.fleet).of(since, served.resource);
   return standing.connected === 0 ? undefined : limiterCounts(standing);
 }
 
@@ -343,7 +343,7 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     }
     if (last === undefined && isHeld(next, decision)) return;
     const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
-    const { specs, isFinal } = next.specs.after(decision, changed, { ...options, stored });
+    const { specs, isFinal } = next.specs.after(decision, changed, { ...options, ...at, stored });
     next.specs = specs;
     if (!isFinal) continue;
     if (last === undefined && awaitsSpecs(next, decision, at, outcome)) return;
@@ -367,7 +367,7 @@ function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundSt
       { monotonicMs, outcomes },
     );
   const { known } = next.specs;
-  next.specs = next.specs.withoutWithdrawn(outcomes, {
+  next.specs = next.specs.followingLeader(stored, outcomes, {
     monotonicMs,
     isSure: !leads && !next.isCutOff,
     controllerName,

@@ -71,6 +71,7 @@ describe('fleetStatus', () => {
   });
 
   const away = { state: 'away' } as const;
+  const ofPart = { number: 2, message: 'no', sinceMs: noonMs, resources: new Map([['team/a', 'no']]) };
   const cases: [
     what: string,
     limiters: Partial<FleetLimiters>,
@@ -84,6 +85,12 @@ describe('fleetStatus', () => {
       { limiters: [...well, limiter('c', 1)] },
       {},
       ['3/3 current 2', 'False Pending', 'True Changing'],
+    ],
+    [
+      'one that rejects a part',
+      { limiters: [...well, limiter('c', 2, { rejection: ofPart })] },
+      {},
+      ['3/3 current 2', 'False Refused', 'False Settled'],
     ],
     [
       'one that joins',

@@ -77,7 +77,7 @@ describe('AcceptedSpecs', () => {
       .following({ before: both, stored: onlyB }, { monotonicMs: 0 })
       .following({ before: onlyB, stored: new Map() }, { monotonicMs: 4_000 });
     const fallbacksAt = (monotonicMs: number) => {
-      const specs = withdrawn.withoutWithdrawn(outcomes, {
+      const specs = withdrawn.followingLeader(new Map(), outcomes, {
         monotonicMs,
         isSure: true,
         controllerName: undefined,

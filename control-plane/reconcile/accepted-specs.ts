@@ -18,6 +18,8 @@ type SpecsByUid = ReadonlyMap<string, LastAcceptedSpec>;
 
 /** Chosen: a leader has stored a fallback that it still serves again by then, even after three failures. */
 export const fallbackPatienceMs = 5_000;
+/** Chosen: a leader that dropped the same spec has deleted the stored one by then. */
+export const returnPatienceMs = 2_000;
 
 /** The `controllerName` in statuses of this control plane. */
 interface Named {
@@ -33,6 +35,8 @@ interface Parts {
   readonly withdrawn: ReadonlySet<string>;
   /** The same for fallbacks, each with the time on the monotonic clock at which it may be dropped. */
   readonly withdrawnFallbacks: ReadonlyMap<string, number>;
+  /** Uids of specs that this replica dropped while they were stored, each with the time on the monotonic clock at which it may return. */
+  readonly dropped: ReadonlyMap<string, number>;
   /** Uids of stored specs that came from other processes since the last decision. */
   readonly joined: ReadonlySet<string>;
 }
@@ -50,6 +54,7 @@ export class AcceptedSpecs {
     persisted: VersionedMap.of(),
     withdrawn: new Set(),
     withdrawnFallbacks: new Map(),
+    dropped: new Map(),
     joined: new Set(),
   });
 
@@ -70,9 +75,10 @@ export class AcceptedSpecs {
     return this.#parts.joined;
   }
 
-  /** The time on the monotonic clock at which to call `withoutWithdrawn`. Infinity if there is no need. */
+  /** The time on the monotonic clock at which to call `followingLeader`. Infinity if there is no need. */
   get dueMs(): number {
-    return Math.min(...this.#parts.withdrawnFallbacks.values());
+    const { withdrawnFallbacks, dropped } = this.#parts;
+    return Math.min(...withdrawnFallbacks.values(), ...dropped.values());
   }
 
   /** Joins the specs that other processes stored. `outcomes` are those of the last decision. */
@@ -129,9 +135,9 @@ export class AcceptedSpecs {
   after(
     decision: ClusterDecision,
     changed: ReadonlySet<string>,
-    { stored, controllerName }: { stored: SpecsByUid } & Named,
+    { stored, monotonicMs, controllerName }: { stored: SpecsByUid; monotonicMs: number } & Named,
   ): { specs: AcceptedSpecs; isFinal: boolean } {
-    const { known, joined, withdrawn, withdrawnFallbacks } = this.#parts;
+    const { known, joined, withdrawn, withdrawnFallbacks, dropped } = this.#parts;
     const uids = changed.union(joined);
     const accepted = acceptedSpecChanges(decision, known, uids);
     const surpassed = this.#surpassed(decision, accepted, stored);
@@ -153,21 +159,65 @@ export class AcceptedSpecs {
       known: known.with(accepted),
       withdrawn: stillWithdrawn,
       withdrawnFallbacks: new Map([...withdrawnFallbacks].filter(hasSameFallback)),
+      dropped: new Map([
+        ...dropped,
+        ...[...accepted].flatMap(([uid, next]): [string, number][] =>
+          next === undefined && stored.has(uid) ? [[uid, monotonicMs + returnPatienceMs]] : [],
+        ),
+      ]),
       joined: new Set(),
     });
     return { specs: specs.#persist(uids, decision.outcomes), isFinal: true };
   }
 
   /**
-   * Drops fallbacks that the other replicas have dropped, because there was a generation in between that this replica did not see. A leader
-   * has then deleted the stored fallback, has stored no other one for a while, and has decided about the current generation. `isSure` is
-   * false if this replica leads, or if its objects may be old: it then waits.
+   * Returns the specs that the other replicas serve, as far as a stored spec shows it. Until a leader has decided about the current
+   * generation of an object, and if this replica leads, or if its objects may be old (`isSure` is false), it waits.
    */
-  withoutWithdrawn(
+  followingLeader(
+    stored: SpecsByUid,
+    outcomes: Outcomes,
+    at: { monotonicMs: number; isSure: boolean } & Named,
+  ): AcceptedSpecs {
+    if (at.monotonicMs < this.dueMs) return this;
+    return this.#withoutWithdrawn(outcomes, at).#withReturned(stored, outcomes, at);
+  }
+
+  /**
+   * Joins stored specs that the other replicas have not dropped, because the right to the spec ended only for a moment, and this replica
+   * alone saw it. According to its status, the leader still serves the spec, or its fallback.
+   */
+  #withReturned(
+    stored: SpecsByUid,
     outcomes: Outcomes,
     { monotonicMs, isSure, controllerName }: { monotonicMs: number; isSure: boolean } & Named,
   ): AcceptedSpecs {
-    if (monotonicMs < this.dueMs) return this;
+    const dropped = new Map(this.#parts.dropped);
+    const returned = new Map<string, LastAcceptedSpec>();
+    for (const [uid, dueMs] of this.#parts.dropped) {
+      if (monotonicMs < dueMs) continue;
+      const spec = stored.get(uid);
+      const outcome = outcomes.get(uid);
+      if (spec === undefined || outcome === undefined) dropped.delete(uid);
+      else if (!isSure || !isDecided(outcome, controllerName))
+        dropped.set(uid, monotonicMs + returnPatienceMs);
+      else {
+        dropped.delete(uid);
+        const isServed = servedGeneration(outcome.object.status) === spec.generation;
+        if (outcome.accepted.status || isServed) returned.set(uid, spec);
+      }
+    }
+    return this.#with({ dropped }).joinedWith(returned, outcomes);
+  }
+
+  /**
+   * Drops fallbacks that the other replicas have dropped, because there was a generation in between that this replica did not see. A leader
+   * has then deleted the stored fallback, and has stored no other one for a while.
+   */
+  #withoutWithdrawn(
+    outcomes: Outcomes,
+    { monotonicMs, isSure, controllerName }: { monotonicMs: number; isSure: boolean } & Named,
+  ): AcceptedSpecs {
     const { known } = this.#parts;
     const waiting = new Map(this.#parts.withdrawnFallbacks);
     const dropped = new Map<string, LastAcceptedSpec>();

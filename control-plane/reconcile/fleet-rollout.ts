@@ -356,17 +356,18 @@ export class FleetRollout {
   }
 
   /**
-   * Returns how far limiters have applied the rules that are in all snapshots from this one on, or the resource with this name, because a
-   * limiter may reject a single resource.
+   * Returns how far limiters have applied the rules that are in all snapshots from this one on. With `resource`, returns it for the
+   * resource of this name, because a limiter may reject a part of a snapshot.
    */
-  of(since: FirstSnapshot, resource = ''): RolloutProgress {
-    const isRejected = this.#rejected.has(resource);
+  of(since: FirstSnapshot, resource?: string): RolloutProgress {
+    const isRejected = resource === undefined ? this.#rejected.size > 0 : this.#rejected.has(resource);
     // Rules that all limiters have share the answer for 0, the number that all limiters have reached.
     const isShared = !isRejected && since.number <= this.#minAccepted;
     const needs = supports(this.#supported, since.needs) ? noCapabilities : since.needs;
     const asked = isShared ? { number: 0, ms: 0, needs } : { ...since, needs };
     // Two successors of a round may give one number to snapshots of different times.
-    const key = `${asked.number} ${asked.ms} ${needs.join()} ${isRejected ? resource : ''}`;
+    const part = resource === undefined ? 'all' : `of ${resource}`;
+    const key = `${asked.number} ${asked.ms} ${needs.join()} ${isRejected ? part : ''}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
       answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(asked, resource));
@@ -377,7 +378,7 @@ export class FleetRollout {
 
   /** The progress of rules that every limiter has in force. */
   get shared(): RolloutProgress {
-    return this.of({ number: 0, ms: 0, needs: noCapabilities });
+    return this.of({ number: 0, ms: 0, needs: noCapabilities }, '');
   }
 
   /** Returns whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
@@ -408,7 +409,7 @@ export class FleetRollout {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
-  #answer({ number: since, ms: servedMs, needs }: FirstSnapshot, resource: string): RolloutProgress {
+  #answer({ number: since, ms: servedMs, needs }: FirstSnapshot, resource?: string): RolloutProgress {
     const tooOld: { name: string; sinceMs: number }[] = [];
     const rejecting: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
@@ -417,7 +418,7 @@ export class FleetRollout {
     let unconfirmed = 0;
     for (const limiter of this.#expected) {
       const { name, state, accepted, rejection, sinceMs } = limiter;
-      const rejected = rejection?.resources?.get(resource);
+      const rejected = rejectedText(rejection, resource);
       const isTooOld = !supports(limiter.capabilities, needs);
       if (accepted >= since && rejected === undefined && !isTooOld) continue;
       if (state === 'away') away.push({ name, sinceMs });
@@ -451,6 +452,15 @@ export class FleetRollout {
       hasOlder,
     };
   }
+}
+
+/** Returns the limiter's message about a resource, or about any part of a snapshot that it otherwise has in force. */
+function rejectedText(
+  rejection: FleetLimiter['rejection'],
+  resource: string | undefined,
+): string | undefined {
+  if (rejection?.resources === undefined) return undefined;
+  return resource === undefined ? rejection.message : rejection.resources.get(resource);
 }
 
 function sorted({ limiters, coming, ...rest }: FleetLimiters): FleetLimiters {

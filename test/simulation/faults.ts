@@ -3,6 +3,7 @@ import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import type { Random } from '../fuzz/random.ts';
 import type { SeenObject } from '../truth/oracle.ts';
 import type { Fault } from './memory-api.ts';
+import { fleets, randomAccess } from './simulated-fleets.ts';
 import { domains, namespaces, overrideDomains } from './simulated-objects.ts';
 import type { SimulatedReplica } from './simulated-replica.ts';
 import type { Pod, Simulation } from './simulation.ts';
@@ -54,6 +55,23 @@ function change(
   };
 }
 
+/** A change of a RateLimitFleet. */
+function changeOfFleet(
+  weight: number,
+  act: (simulation: Simulation, fleet: string, random: Random) => void,
+): Happening {
+  return {
+    weight,
+    group: 'change',
+    happen: (simulation, random) => {
+      const fleet = chosen(simulation.fleets.names, random);
+      if (fleet === undefined) return false;
+      act(simulation, fleet, random);
+      return undefined;
+    },
+  };
+}
+
 function aReplica(simulation: Simulation, random: Random, isStorm: boolean): SimulatedReplica | undefined {
   const fit = simulation.replicas.filter(
     (replica) =>
@@ -73,7 +91,7 @@ function ofReplica(
   act: (simulation: Simulation, replica: SimulatedReplica, random: Random) => (() => void) | undefined,
 ): Record<'storm' | 'fault', Happening> {
   const row = (group: 'storm' | 'fault'): Happening => ({
-    weight: group === 'storm' ? options.weight : options.weight / 2,
+    weight: group === 'storm' ? options.weight : options.weight / 6,
     group,
     happen: (simulation, random) => {
       const replica = aReplica(simulation, random, group === 'storm');
@@ -156,28 +174,35 @@ function isWell({ limiter, isSilent, stoppedMs }: Pod): boolean {
   return limiter.process.isRunning && !isSilent && stoppedMs === undefined && !limiter.refuses;
 }
 
-const kills = ofReplica({ weight: 8, minMs: 500, maxMs: 15_000 }, (simulation, replica) => {
+/** Returns what makes it what it was. */
+function changeAccess({ fleets }: Simulation, random: Random): (() => void) | undefined {
+  const fleet = chosen(fleets.names, random);
+  if (fleet === undefined || random.below(3) === 0) return fleets.label(chosen(namespaces, random)!, random);
+  return fleets.changeAccess(fleet, random);
+}
+
+const kills = ofReplica({ weight: 24, minMs: 500, maxMs: 15_000 }, (simulation, replica) => {
   simulation.killReplica(replica);
   return () => replica.start(0);
 });
-const stops = ofReplica({ weight: 6, minMs: 7_000, maxMs: 15_000 }, (simulation, replica) => {
+const stops = ofReplica({ weight: 22, minMs: 7_000, maxMs: 15_000 }, (simulation, replica) => {
   void simulation.stopReplica(replica);
   return () => {
     simulation.killReplica(replica);
     replica.start(0);
   };
 });
-const freezes = ofReplica({ weight: 8, minMs: 500, maxMs: 25_000 }, (simulation, replica) => {
+const freezes = ofReplica({ weight: 24, minMs: 500, maxMs: 25_000 }, (simulation, replica) => {
   simulation.freezeReplica(replica);
   return () => simulation.thawReplica(replica);
 });
-const cuts = ofReplica({ weight: 6, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
+const cuts = ofReplica({ weight: 20, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
   const trouble = (): Fault => ({ unreached: true });
   replica.troubles.add(trouble);
   replica.api?.close();
   return () => replica.troubles.delete(trouble);
 });
-const silences = ofReplica({ weight: 6, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
+const silences = ofReplica({ weight: 20, minMs: 1_000, maxMs: 20_000 }, (_, replica) => {
   replica.isSilent = true;
   return () => {
     replica.isSilent = false;
@@ -185,7 +210,7 @@ const silences = ofReplica({ weight: 6, minMs: 1_000, maxMs: 20_000 }, (_, repli
     replica.api?.close();
   };
 });
-const skews = ofReplica({ weight: 6, minMs: 5_000, maxMs: 20_000 }, (_, { process }, random) => {
+const skews = ofReplica({ weight: 22, minMs: 5_000, maxMs: 20_000 }, (_, { process }, random) => {
   process.skewMs = between(random, -60_000, 60_000);
   return () => {
     process.skewMs = 0;
@@ -241,6 +266,29 @@ export const happenings = {
       return undefined;
     },
   },
+  'new fleet': {
+    weight: 3,
+    group: 'change',
+    happen: ({ fleets: simulated }, random) => {
+      const missing = fleets.filter((name) => !simulated.names.includes(name) && name !== 'default');
+      const fleet = chosen(missing, random);
+      if (fleet === undefined) return false;
+      simulated.create(fleet, randomAccess(random));
+      return undefined;
+    },
+  },
+  'change of access': {
+    weight: 3,
+    group: 'change',
+    happen: (simulation, random) => {
+      changeAccess(simulation, random);
+      return undefined;
+    },
+  },
+  'change of a fleet': changeOfFleet(2, (simulation, fleet, random) =>
+    simulation.fleets.changeGrace(fleet, random),
+  ),
+  'deletion of a fleet': changeOfFleet(1, ({ fleets: simulated }, fleet) => simulated.delete(fleet)),
 
   'kill of a replica': kills.storm,
   'kill of a follower': kills.fault,
@@ -255,7 +303,7 @@ export const happenings = {
   'clock skew': skews.storm,
   'clock skew of a follower': skews.fault,
   'late write of a leader': {
-    weight: 6,
+    weight: 64,
     group: 'storm',
     happen: (simulation, random) => {
       const { leader, time } = simulation;
@@ -290,26 +338,26 @@ export const happenings = {
     },
   },
   'right to write statuses granted late': ofRequests(
-    { weight: 6, group: 'storm', minMs: 1_000, maxMs: 15_000 },
+    { weight: 16, group: 'storm', minMs: 1_000, maxMs: 15_000 },
     (request) => (isStatusWrite(request) ? refused(403, 'Forbidden') : undefined),
   ),
   'right to read granted late': ofRequests(
-    { weight: 5, group: 'storm', minMs: 1_000, maxMs: 15_000 },
+    { weight: 12, group: 'storm', minMs: 1_000, maxMs: 15_000 },
     (request) => (isWrite(request) ? undefined : refused(403, 'Forbidden')),
   ),
-  'token not known': ofRequests({ weight: 4, group: 'storm', minMs: 500, maxMs: 10_000 }, () =>
+  'token not known': ofRequests({ weight: 15, group: 'storm', minMs: 500, maxMs: 10_000 }, () =>
     refused(401, 'Unauthorized'),
   ),
-  throttled: ofRequests({ weight: 5, group: 'storm', minMs: 1_000, maxMs: 10_000 }, (_, random) =>
+  throttled: ofRequests({ weight: 12, group: 'storm', minMs: 1_000, maxMs: 10_000 }, (_, random) =>
     random.below(2) === 0 ? refused(429, 'TooManyRequests', 1) : undefined,
   ),
   'API server overloaded': ofRequests(
-    { weight: 5, group: 'storm', minMs: 1_000, maxMs: 10_000 },
+    { weight: 13, group: 'storm', minMs: 1_000, maxMs: 10_000 },
     (_, random) =>
       random.below(3) === 0 ? refused(503, 'ServiceUnavailable') : { delayMs: 200 + random.below(800) },
   ),
   'newer definition': {
-    weight: 5,
+    weight: 20,
     group: 'storm',
     happen: (simulation, random) => {
       if (simulation.objects.hasNovelty) return false;
@@ -365,6 +413,54 @@ export const happenings = {
       if (object === undefined) return false;
       simulation.objects.spoil(object, random.below(2) === 0 ? 'True' : 'False');
       return undefined;
+    },
+  },
+  'status of a fleet written by somebody': {
+    weight: 4,
+    group: 'fault',
+    happen: ({ fleets: simulated }, random) => {
+      const fleet = chosen(simulated.names, random);
+      if (fleet === undefined) return false;
+      simulated.spoil(fleet, random.below(2) === 0 ? 'True' : 'False');
+      return undefined;
+    },
+  },
+  'access changed and changed back': {
+    weight: 6,
+    group: 'fault',
+    happen: (simulation, random) => {
+      const end = changeAccess(simulation, random);
+      return { afterMs: random.below(300), end: () => end?.() };
+    },
+  },
+  'access changed for one follower': {
+    weight: 6,
+    group: 'fault',
+    happen: (simulation, random) => {
+      const { leader } = simulation;
+      const follower = chosen(
+        simulation.replicas.filter((replica) => replica !== leader && replica.isWell),
+        random,
+      );
+      if (leader === undefined || follower === undefined) return false;
+      const end = simulation.showAccessOnlyTo(follower);
+      const back = changeAccess(simulation, random);
+      return {
+        afterMs: between(random, 10, 200),
+        end: () => {
+          back?.();
+          end();
+        },
+      };
+    },
+  },
+  'mistake in a fleet': {
+    weight: 4,
+    group: 'fault',
+    happen: ({ fleets: simulated }, random) => {
+      const fleet = chosen(simulated.names, random);
+      if (fleet === undefined) return false;
+      return { afterMs: between(random, 100, 8_000), end: simulated.mistake(fleet) };
     },
   },
   'limiter refuses': ofPod(

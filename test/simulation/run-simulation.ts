@@ -20,8 +20,10 @@ export interface SimulationReport {
   /** How often two kinds of faults were under way together; those that never were. */
   pairs: { met: number; of: number; never: string[] };
   elections: number;
-  looks: Simulation['looks'] & Simulation['oracle']['looks'];
-  longest: Simulation['oracle']['longest'];
+  looks: Simulation['looks'] &
+    Simulation['oracle']['looks'] &
+    Simulation['fleetOracle']['looks'] & { events: number };
+  longest: { objects: Simulation['oracle']['longest']; fleets: Simulation['fleetOracle']['longest'] };
   /** Of defects that are known. */
   known: Simulation['known'];
   violations: readonly SimulationViolation[];
@@ -29,7 +31,10 @@ export interface SimulationReport {
 }
 
 /** Of 1,000 changes and faults: looks, and elections after the first one. A run without them would have no violation either. */
-const minPer1000 = { strict: 300, settled: 5, ready: 2_000, elections: 2 };
+const minPer1000 = {
+  ...{ strict: 300, settled: 5, ready: 2_000, elections: 2 },
+  ...{ fleets: 200, denied: 100, apart: 1, events: 100 },
+};
 
 /** Events that the run had too few of; `part` of the usual number is enough. */
 export function missingEvents(report: SimulationReport, count: number, part = 1): string[] {
@@ -70,7 +75,7 @@ export function planOf(seed: number, count: number): Step[] {
   };
   while (steps.length < count) {
     for (let step = 0; step < 40; step += 1)
-      add(random.below(3) === 0 ? changes : inStorm, random.below(600));
+      add(random.below(4) === 0 ? changes : inStorm, random.below(1_200));
     steps.push({ name: 'heal', seed: 0, waitMs: 0 });
     for (let step = 0; step < 45; step += 1) add(changes, burst(random, 4_000));
     for (let step = 0; step < 110; step += 1)
@@ -134,8 +139,13 @@ class Run {
       happened: this.#happened,
       pairs: { met: pairs.length - never.length, of: pairs.length, never },
       elections: simulation.elections,
-      looks: { ...simulation.looks, ...simulation.oracle.looks },
-      longest: simulation.oracle.longest,
+      looks: {
+        ...simulation.looks,
+        ...simulation.oracle.looks,
+        ...simulation.fleetOracle.looks,
+        events: simulation.stored.events,
+      },
+      longest: { objects: simulation.oracle.longest, fleets: simulation.fleetOracle.longest },
       known: simulation.known,
       violations: simulation.violations,
       history: simulation.violations.length === 0 ? [] : simulation.history,

@@ -5,6 +5,7 @@ import { rateLimitConfig } from '../support/rate-limit-config.ts';
 import type { SeenObject } from '../truth/oracle.ts';
 import { kinds } from './memory-api.ts';
 import type { Kind, MemoryCluster, Target } from './memory-cluster.ts';
+import type { Access } from './simulated-fleets.ts';
 import { outLabel } from './simulated-replica.ts';
 import { epochMs } from './virtual-time.ts';
 
@@ -27,6 +28,7 @@ interface Made {
   /** By number, when it was first written; the newest at the end. */
   writtenMs: Map<number, number>;
   claimsSinceMs: number;
+  access: Access;
 }
 
 interface Stored {
@@ -41,8 +43,22 @@ interface Stored {
   status?: {
     observedGeneration?: number;
     controllerName?: string;
-    conditions?: { type: string; status: string; reason: string; observedGeneration?: number }[];
+    conditions?: StoredCondition[];
   };
+}
+
+export interface StoredCondition {
+  type: string;
+  status: string;
+  reason: string;
+  message: string;
+  observedGeneration?: number;
+}
+
+export interface SimulatedObject extends SeenObject {
+  /** Its status accepts the present generation. */
+  isAccepted: boolean;
+  programmed: StoredCondition | undefined;
 }
 
 export interface SpecChange {
@@ -57,6 +73,7 @@ export interface SpecChange {
 export class SimulatedObjects {
   readonly #cluster: MemoryCluster;
   readonly #nowMs: () => number;
+  readonly #accessOf: (namespace: string, fleet: string, domain: string) => Access;
   readonly #made = new Map<string, Made>();
   readonly #owners = new Map<number, string>();
   /** The definition has a field that this program does not know. */
@@ -64,9 +81,27 @@ export class SimulatedObjects {
   #number = 1_000;
   #names = 0;
 
-  constructor(cluster: MemoryCluster, nowMs: () => number) {
+  constructor(
+    cluster: MemoryCluster,
+    options: {
+      nowMs(): number;
+      /** Whether objects of a namespace may use a domain of a fleet now. */
+      accessOf(namespace: string, fleet: string, domain: string): Access;
+    },
+  ) {
     this.#cluster = cluster;
-    this.#nowMs = nowMs;
+    this.#nowMs = options.nowMs;
+    this.#accessOf = options.accessOf;
+  }
+
+  /** Notes who lost or got the right to a domain, even if it is changed back at once. */
+  accessChanged(): void {
+    for (const { uid, access = 'allowed' } of this.seen()) {
+      const made = this.#made.get(uid)!;
+      if (made.access === access) continue;
+      made.access = access;
+      made.claimsSinceMs = this.#nowMs();
+    }
   }
 
   /** The uid of the object that was ever given this number. */
@@ -107,6 +142,8 @@ export class SimulatedObjects {
       descriptors: isValid ? [rule] : [rule, rule],
     };
     this.#cluster.merge(targetOf(object), { metadata: { labels }, spec }, manager);
+    const [namespace = ''] = object.key.split('/');
+    made.access = this.#accessOf(namespace, fleetOf(domain), domain);
   }
 
   override(namespace: string, domain: string, lastsMs: number | undefined): void {
@@ -149,7 +186,7 @@ export class SimulatedObjects {
     }
   }
 
-  seen(): SeenObject[] {
+  seen(): SimulatedObject[] {
     const all = (kind: Kind) => this.#cluster.list({ kind, namespace: undefined, labelSelector: '' });
     return [
       ...all(configs).map((object) => this.#seen(object, false)),
@@ -161,19 +198,29 @@ export class SimulatedObjects {
     return this.hasNovelty ? { novelty: 'none' } : {};
   }
 
-  #adopt({ metadata: { uid = '' } }: ApiObject, number: number): void {
+  #adopt({ metadata: { uid = '', namespace = '' }, ...object }: ApiObject, number: number): void {
     this.#owners.set(number, uid);
     const nowMs = this.#nowMs();
-    this.#made.set(uid, { writtenMs: new Map([[number, nowMs]]), claimsSinceMs: nowMs });
+    const { domain } = object['spec'] as Stored['spec'];
+    const access = this.#accessOf(namespace, fleetOf(domain), domain);
+    this.#made.set(uid, { writtenMs: new Map([[number, nowMs]]), claimsSinceMs: nowMs, access });
   }
 
-  #seen(object: ApiObject, isOverride: boolean): SeenObject {
-    const { namespace, name, uid = '', creationTimestamp, generation = 0, labels = {} } = object.metadata;
+  #seen(object: ApiObject, isOverride: boolean): SimulatedObject {
+    const {
+      namespace = '',
+      name,
+      uid = '',
+      creationTimestamp,
+      generation = 0,
+      labels = {},
+    } = object.metadata;
     const { spec, status = {} } = object as unknown as Stored;
     const number = spec.requestsPerUnit ?? spec.descriptors?.[0]?.rateLimit?.requestsPerUnit ?? 0;
     const ready = status.conditions?.find(({ type }) => type === 'Ready');
     const isOfPresent = status.observedGeneration === generation && ready?.observedGeneration === generation;
     const made = this.#made.get(uid)!;
+    const accepted = status.conditions?.find(({ type }) => type === 'Accepted');
     return {
       isOverride,
       endsMs: spec.expiresAt === undefined ? undefined : Date.parse(spec.expiresAt) - epochMs,
@@ -186,6 +233,9 @@ export class SimulatedObjects {
       number,
       isOurs: (spec.className ?? 'weir') === 'weir' && labels[outLabel] === undefined,
       isValid: isOverride || spec.descriptors?.length === 1,
+      access: this.#accessOf(namespace, spec.fleet ?? 'default', spec.domain),
+      isAccepted: accepted?.status === 'True' && accepted.observedGeneration === generation,
+      programmed: status.conditions?.find(({ type }) => type === 'Programmed'),
       isReady: isOfPresent && ready?.status === 'True',
       says: `Ready=${ready?.status} ${ready?.reason}${isOfPresent ? '' : ` of generation ${ready?.observedGeneration}`}`,
       controllerName: status.controllerName,

@@ -73,6 +73,8 @@ export class SimulatedReplica {
   isSilent = false;
   isStopping = false;
   startedMs = 0;
+  /** When something was last wrong with it: then it follows all objects again after a while. */
+  troubledMs = Number.NEGATIVE_INFINITY;
   #starts = 0;
 
   constructor(options: ReplicaOptions) {

@@ -1,7 +1,5 @@
 /** A control plane of three replicas with ten limiters, on virtual time: what happens to it, and what must always hold. */
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
-import type { Condition } from '../../control-plane/model/config-object.ts';
 import { snapshotFor } from '../../control-plane/model/supported-rules.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
@@ -11,23 +9,27 @@ import {
   type DiscoveryStream,
 } from '../../limiter/config-source/xds/ads-stream.ts';
 import { noCapabilities } from '../../rules/language/capabilities.ts';
+import { fleetKind } from '../../rules/language/kinds.ts';
 import { Random } from '../fuzz/random.ts';
+import { Oracle, type Violation as OracleViolation, unsettled } from '../truth/oracle.ts';
 import {
-  Oracle,
-  type Violation as OracleViolation,
-  type SeenLimiter,
-  type SeenObject,
-  unsettled,
-} from '../truth/oracle.ts';
+  FleetOracle,
+  type FleetSight,
+  type FleetViolation,
+  type NamedLimiter,
+  unsettledFleets,
+} from './fleet-oracle.ts';
+import type { Fault } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
 import { MemoryLink } from './memory-link.ts';
+import { type SeenFleet, SimulatedFleets } from './simulated-fleets.ts';
 import { type LimiterKind, type Limits, SimulatedLimiter } from './simulated-limiter.ts';
 import {
   domains,
   kindNamed,
   namespaces,
-  overrideDomains,
   publishedSchemas,
+  type SimulatedObject,
   SimulatedObjects,
 } from './simulated-objects.ts';
 import {
@@ -37,6 +39,7 @@ import {
   settings,
   systemNamespace,
 } from './simulated-replica.ts';
+import { type SentEvent, StoredConditions } from './stored-conditions.ts';
 import { epochMs, VirtualTime } from './virtual-time.ts';
 
 /** After what happened to the leader is over: another one leads by then, and has waited for its limiters. */
@@ -46,19 +49,23 @@ const newLeaderMs = 15_000;
 const keepaliveMs = 15_000;
 /** As gRPC has it. */
 const connectTimeoutMs = 20_000;
+/** Chosen: after a fault of up to 20 s, a replica has opened its watches again by then. */
+const followingMs = 20_000;
 /** A limiter waits up to 10 s between two attempts. */
 const reconnectedMs = 12_000;
 const lookEveryMs = 500;
 /** A limiter is expected a second after its endpoint is ready. */
 const readyKnownMs = 1_500;
-/** Of a fleet without an object. */
+/** Its endpoints are read by then. */
+const endpointsKnownMs = 3_000;
+/** Of a fleet without a Service. */
 const graceOfFleetsMs = 28_000;
 /** How long everything may take to be as it must be when nothing happens. */
 const settleMs = leaderGraceMs + 30_000;
 /** A follower stores a spec that it alone has after a second. Chosen: so long after that, looks at which a replica was well. */
 const storedAfterLooks = 6;
-/** An answer takes up to half a second, and a watch shows a write sooner. */
-const eventLagMs = 1_000;
+/** A replica that went on a moment ago knows what it knew before. */
+const backMs = 1_000;
 /** Chosen: so long before a limiter loses a limit somebody may have brought it about. */
 const reasonMs = 90_000;
 
@@ -73,12 +80,16 @@ const limiters: readonly (readonly [fleet: string, kind: LimiterKind])[] = [
 
 const leases = kindNamed('Lease');
 const slices = kindNamed('EndpointSlice');
+const fleetObjects = kindNamed(fleetKind);
+const namespaceObjects = kindNamed('Namespace');
 
 /** A limiter, and its way to the control plane. */
 export interface Pod {
   limiter: SimulatedLimiter;
   link: MemoryLink | undefined;
   home: SimulatedReplica | undefined;
+  /** The process that it connected to. */
+  homeName: string | undefined;
   /** Opens the link once something passes. */
   open: (() => void) | undefined;
   /** Nothing passes between it and any replica. */
@@ -97,6 +108,7 @@ export interface Pod {
 
 export type ViolationKind =
   | OracleViolation['kind']
+  | FleetViolation['kind']
   | 'status without a version'
   | 'status of a replica that does not lead'
   | 'event with two ids'
@@ -121,32 +133,31 @@ export interface SimulationOptions {
 export class Simulation {
   readonly time = new VirtualTime();
   readonly cluster: MemoryCluster;
+  readonly fleets: SimulatedFleets;
   readonly objects: SimulatedObjects;
+  readonly stored: StoredConditions;
   readonly replicas: SimulatedReplica[];
   readonly pods: Pod[];
   readonly oracle = new Oracle(`${systemNamespace}/${leaseName}`);
+  readonly fleetOracle = new FleetOracle();
   readonly violations: SimulationViolation[] = [];
   readonly history: string[] = [];
   elections = 0;
   /** Looks within no time of grace. */
   readonly looks = { all: 0, strict: 0, settled: 0 };
   readonly #random: Random;
-  #seen: SeenObject[] = [];
+  #seen: SimulatedObject[] = [];
+  #seenFleets: SeenFleet[] = [];
   #hasChanged = true;
   #leader: string | undefined;
   #graceUntilMs = 0;
   /** Of faults that the leader, or all replicas, suffer now. */
   #underTrouble = 0;
-  #former = new Map<string, SeenObject>();
+  #former = new Map<string, SimulatedObject>();
   #schemas = publishedSchemas(false);
   #reportedEndpoints = '';
   /** By domain: when another object than before claimed it, or one stopped to. */
   readonly #movedMs = new Map<string, number>();
-  /** By `conditionKey`, until when each condition was stored. Those of a deleted object count as stored, because nothing replaced them. */
-  readonly #storedUntilMs = new Map<string, number>();
-  /** The present conditions by uid. */
-  readonly #conditions = new Map<string, ReadonlySet<string>>();
-  readonly #eventIds = new Map<string, string>();
   /** By uid of objects that are not valid: at how many looks a replica that is well knew the spec in force. */
   readonly #knownLooks = new Map<string, number>();
   /** How often it was seen what is known, and is not counted as a violation. */
@@ -157,11 +168,16 @@ export class Simulation {
     this.#random = random;
     const fraction = () => random.below(1 << 30) / (1 << 30);
     this.cluster = new MemoryCluster(() => epochMs + this.time.nowMs);
-    this.objects = new SimulatedObjects(this.cluster, () => this.time.nowMs);
-    this.cluster.onChange(({ kind, object, type }) => {
-      if (!kind.hasStatus) return;
-      this.#hasChanged = true;
-      if (type !== 'DELETED') this.#rememberConditions(object);
+    const nowMs = () => this.time.nowMs;
+    this.fleets = new SimulatedFleets(this.cluster, nowMs);
+    this.objects = new SimulatedObjects(this.cluster, { nowMs, accessOf: this.fleets.accessOf });
+    this.stored = new StoredConditions(nowMs);
+    this.cluster.onChange(({ kind, object, before, type }) => {
+      const isStatus = type === 'MODIFIED' && object.metadata.generation === before?.metadata.generation;
+      const decidesAccess = kind === namespaceObjects || (kind === fleetObjects && !isStatus);
+      if (decidesAccess) this.objects.accessChanged();
+      this.#hasChanged ||= kind.hasStatus || decidesAccess;
+      if (kind.hasStatus && type !== 'DELETED') this.stored.stored(object);
     });
     for (const name of [...namespaces, systemNamespace])
       this.cluster.create(
@@ -187,6 +203,7 @@ export class Simulation {
       const none = {
         link: undefined,
         home: undefined,
+        homeName: undefined,
         open: undefined,
         cutMs: undefined,
         stoppedMs: undefined,
@@ -211,7 +228,7 @@ export class Simulation {
     return this.time.nowMs;
   }
 
-  get seen(): readonly SeenObject[] {
+  get seen(): readonly SimulatedObject[] {
     if (this.#hasChanged) this.#look();
     return this.#seen;
   }
@@ -275,18 +292,18 @@ export class Simulation {
       replica === undefined ||
       replica === this.leader ||
       !this.replicas.some((one) => one !== replica && one.isWell);
-    if (replica !== undefined)
-      for (const pod of this.pods) if (pod.home === replica) pod.troubledMs = this.nowMs;
-    if (!isOfLeader)
-      return () => {
-        for (const pod of this.pods) if (pod.home === replica) pod.troubledMs = this.nowMs;
-      };
+    const noted = (): void => {
+      if (replica !== undefined) replica.troubledMs = this.nowMs;
+      for (const pod of this.pods)
+        if (replica === undefined || pod.home === replica) pod.troubledMs = this.nowMs;
+    };
+    if (replica !== undefined) noted();
+    if (!isOfLeader) return noted;
     this.#underTrouble += 1;
     this.leaderTroubled();
     return () => {
       this.#underTrouble -= 1;
-      for (const pod of this.pods)
-        if (replica === undefined || pod.home === replica) pod.troubledMs = this.nowMs;
+      noted();
       this.leaderTroubled();
     };
   }
@@ -297,6 +314,20 @@ export class Simulation {
     this.time.after(200, () => {
       this.#schemas = publishedSchemas(has);
     });
+  }
+
+  /** One replica alone sees who may use fleets until that ends; then the others read it again. */
+  showAccessOnlyTo(replica: SimulatedReplica): () => void {
+    const trouble = ({ method = 'GET', path }: ApiRequest): Fault | undefined =>
+      method === 'GET' && /\/(ratelimitfleets|namespaces)$/.test(path) ? { unreached: true } : undefined;
+    const others = this.replicas.filter((one) => one !== replica);
+    for (const one of others) {
+      one.glitches.add(trouble);
+      one.api?.close();
+    }
+    return () => {
+      for (const one of others) one.glitches.delete(trouble);
+    };
   }
 
   /** It stands still, and after a while nobody waits for it any more. */
@@ -385,6 +416,7 @@ export class Simulation {
     });
     pod.link = link;
     pod.home = replica;
+    pod.homeName = replica.podName;
     if (pod.isSilent) link.silence();
     const fail = (afterMs: number, reason: string): void => {
       limiter.process.timers.after(afterMs, () => link.fail(reason));
@@ -414,6 +446,7 @@ export class Simulation {
 
   /** A status is written over the version that it follows from, by who holds the Lease. */
   #asked(replica: SimulatedReplica, { method, path, body }: ApiRequest): void {
+    if (method === 'POST' && path.endsWith('/events')) this.#recorded(replica, body as SentEvent);
     if (method !== 'PATCH' || !path.endsWith('/status')) return;
     const { metadata } = body as { metadata: { resourceVersion?: string } };
     if (metadata.resourceVersion === undefined) this.violated('status without a version', path);
@@ -423,36 +456,23 @@ export class Simulation {
     this.violated('status of a replica that does not lead', `${path}: ${who}`);
   }
 
-  /** One change has one id, and its condition is the one that is stored. */
-  #notified(replica: SimulatedReplica, { id, type, data }: WebhookEvent): void {
-    if (type.endsWith('.removed')) return;
-    const { uid, generation, condition } = data;
-    const stored = conditionKey(uid, { ...condition, observedGeneration: generation });
-    const change = `${type} ${stored}`;
-    const before = this.#eventIds.get(change) ?? id;
-    this.#eventIds.set(change, id);
-    if (before !== id) this.violated('event with two ids', `${change}: ${before} and ${id}`);
-    const untilMs = this.#storedUntilMs.get(stored);
-    if (untilMs !== undefined && untilMs >= this.#knownMs(replica) - eventLagMs) return;
-    const when = untilMs === undefined ? 'never stored' : `replaced ${(this.nowMs - untilMs) / 1_000} s ago`;
-    const what = `${replica.podName} reports ${stored} of ${data.namespace}/${data.name}, which was ${when}`;
-    this.violated('event of what is not stored', what);
+  #notified(replica: SimulatedReplica, event: WebhookEvent): void {
+    const problem = this.stored.notified(event, replica.podName, this.#knownMs(replica, this.nowMs));
+    if (problem !== undefined) this.violated(...problem);
+  }
+
+  /** An Event waits for its turn, so the time that it states counts. */
+  #recorded(replica: SimulatedReplica, event: SentEvent): void {
+    const recordedMs = replica.process.timeOf(Date.parse(event.eventTime));
+    const problem = this.stored.recorded(event, replica.podName, this.#knownMs(replica, recordedMs));
+    if (problem !== undefined) this.violated(...problem);
   }
 
   /** The time of what a replica can know: one that went on a moment ago, and still leads, knows what it knew before. */
-  #knownMs({ process, podName }: SimulatedReplica): number {
+  #knownMs({ process, podName }: SimulatedReplica, atMs: number): number {
     const { pause } = process;
-    const isBack = pause !== undefined && this.nowMs - pause.endMs <= eventLagMs;
-    return isBack && this.#holder() === podName ? pause.beginMs : this.nowMs;
-  }
-
-  #rememberConditions({ metadata: { uid = '' }, status }: ApiObject): void {
-    const { conditions = [] } = (status ?? {}) as { conditions?: Condition[] };
-    const keys = new Set(conditions.map((condition) => conditionKey(uid, condition)));
-    for (const key of this.#conditions.get(uid) ?? [])
-      if (!keys.has(key)) this.#storedUntilMs.set(key, this.nowMs);
-    for (const key of keys) this.#storedUntilMs.set(key, Number.POSITIVE_INFINITY);
-    this.#conditions.set(uid, keys);
+    const isBack = pause !== undefined && atMs >= pause.endMs && atMs - pause.endMs <= backMs;
+    return isBack && this.#holder() === podName ? pause.beginMs : atMs;
   }
 
   #limitsChanged(limiter: SimulatedLimiter): void {
@@ -482,7 +502,7 @@ export class Simulation {
   }
 
   /** Some process knows a spec of the object that was accepted, or there was time to store it. */
-  #canKnow({ uid }: SeenObject): boolean {
+  #canKnow({ uid }: SimulatedObject): boolean {
     const isKnown = this.replicas.some((replica) => !replica.process.isDead && knows(replica, uid));
     return isKnown || (this.#knownLooks.get(uid) ?? 0) >= storedAfterLooks;
   }
@@ -505,6 +525,7 @@ export class Simulation {
 
   #look(): void {
     this.#hasChanged = false;
+    this.#seenFleets = this.fleets.seen();
     const before = new Map(this.#seen.map((object) => [object.uid, object]));
     this.#seen = this.objects.seen();
     for (const object of this.#seen) {
@@ -518,21 +539,15 @@ export class Simulation {
   }
 
   #check(): void {
-    const { nowMs } = this;
     if (this.#underTrouble > 0) this.leaderTroubled();
     this.#sawLeader(this.#holder());
     this.#keepEndpoints();
     this.#countKnown();
     this.looks.all += 1;
     if (this.isStrict) this.looks.strict += 1;
-    const found = this.oracle.look({
-      atMs: nowMs,
-      objects: this.seen,
-      limiters: this.pods.map((pod) => this.#seenLimiter(pod)),
-      graceUntilMs: this.#graceUntilMs,
-      stalledMs: 0,
-    });
-    for (const { kind, key, what } of found) this.violated(kind, `${key}: ${what}`);
+    const sight = this.#sight();
+    for (const { kind, key, what } of this.oracle.look(sight)) this.violated(kind, `${key}: ${what}`);
+    for (const { kind, what } of this.fleetOracle.look(sight)) this.violated(kind, what);
     this.#checkConnections();
   }
 
@@ -559,7 +574,7 @@ export class Simulation {
     this.#graceUntilMs = Math.max(this.#graceUntilMs, this.nowMs + newLeaderMs);
   }
 
-  #seenLimiter(pod: Pod): SeenLimiter {
+  #seenLimiter(pod: Pod): NamedLimiter {
     const { limiter, link, home, stoppedMs, cutMs, readySinceMs, troubledMs } = pod;
     const { nowMs } = this;
     if (link?.isKnown && home?.isWell) pod.openMs = nowMs;
@@ -569,11 +584,13 @@ export class Simulation {
       !limiter.refuses &&
       home?.isWell === true &&
       link?.isKnown === true &&
-      nowMs - troubledMs > 5_000;
+      nowMs - troubledMs > 5_000 &&
+      nowMs - home.troubledMs > followingMs;
     const isKnown = readySinceMs !== undefined && nowMs - readySinceMs >= readyKnownMs;
-    // Of a fleet without an object only those are known that are connected, and for a while those that were.
+    const namedSinceMs = this.fleets.namedSinceMs(limiter.options.fleet) ?? Number.POSITIVE_INFINITY;
+    // Of a fleet without a Service only those are known that are connected, and for a while those that were.
     const isMissed =
-      limiter.options.fleet === 'default' ||
+      nowMs - namedSinceMs >= endpointsKnownMs ||
       (cutMs === undefined &&
         home?.isWell === true &&
         nowMs - troubledMs > 5_000 &&
@@ -588,7 +605,19 @@ export class Simulation {
       stoppedMs,
       aloneMs: undefined,
       latestMs: home?.process.latestMs ?? 0,
+      isApart: this.#isApart(pod),
     };
+  }
+
+  /** It does nothing, and its replica, which can report that, knows. */
+  #isApart({ limiter, link, home, homeName, isSilent, troubledMs }: Pod): boolean {
+    const canConnect = limiter.process.isRunning && !isSilent;
+    const isReported =
+      home?.isWell === true &&
+      home.podName === homeName &&
+      this.nowMs - troubledMs > 5_000 &&
+      this.nowMs - home.troubledMs > followingMs;
+    return !canConnect && isReported && link?.isKnown !== true;
   }
 
   /** What kubelet and the controller of EndpointSlices do. */
@@ -623,14 +652,21 @@ export class Simulation {
   #unsettled(): string[] {
     const missing = this.replicas.filter((replica) => replica.loop?.decision === undefined);
     if (missing.length > 0) return missing.map(({ name }) => `${name} has decided nothing`);
-    const sight = {
+    const sight = this.#sight();
+    const { fleets } = this.replicas[0]!.loop!.decision!;
+    const versionOf = (fleet: string) => fleets.get(fleet)?.version;
+    return [...unsettled(sight, this.#former, this.objects.ownerOf), ...unsettledFleets(sight, versionOf)];
+  }
+
+  #sight(): FleetSight {
+    return {
       atMs: this.nowMs,
       objects: this.seen,
+      fleets: this.#seenFleets,
       limiters: this.pods.map((pod) => this.#seenLimiter(pod)),
       graceUntilMs: this.#graceUntilMs,
       stalledMs: 0,
     };
-    return unsettled(sight, this.#former, this.objects.ownerOf);
   }
 
   /**
@@ -656,22 +692,6 @@ export class Simulation {
   }
 }
 
-/** A condition as a status has it, without its message. */
-function conditionKey(
-  uid: string,
-  {
-    type,
-    status,
-    reason,
-    lastTransitionTime,
-    observedGeneration,
-  }: Pick<Condition, 'type' | 'status' | 'reason' | 'lastTransitionTime' | 'observedGeneration'>,
-): string {
-  return [uid, type, status, reason, lastTransitionTime, observedGeneration].join(' ');
-}
-
 function knows({ loop }: SimulatedReplica, uid: string): boolean {
   return loop?.decision?.outcomes.get(uid)?.served !== undefined;
 }
-
-export { domains, namespaces, overrideDomains };

@@ -115,6 +115,7 @@ export class SimulatedProcess {
   readonly #held: (() => void)[] = [];
   #state: 'running' | 'frozen' | 'dead' = 'running';
   #skewMs = 0;
+  readonly #skews: { sinceMs: number; skewMs: number }[] = [{ sinceMs: 0, skewMs: 0 }];
   #latestMs = 0;
   #frozenMs = 0;
   /** The last time in which it stood still. */
@@ -146,6 +147,17 @@ export class SimulatedProcess {
   set skewMs(ms: number) {
     this.#latestMs = this.latestMs;
     this.#skewMs = ms;
+    this.#skews.push({ sinceMs: this.#time.nowMs, skewMs: ms });
+  }
+
+  /** The first time of the simulation at which its wall clock showed this. */
+  timeOf(wallMs: number): number {
+    const times = this.#skews.map(({ skewMs }) => wallMs - epochMs - skewMs);
+    const isShown = (ms: number, index: number): boolean => {
+      const untilMs = this.#skews[index + 1]?.sinceMs ?? Number.POSITIVE_INFINITY;
+      return ms >= this.#skews[index]!.sinceMs - 1 && ms <= untilMs;
+    };
+    return times.find(isShown) ?? this.#time.nowMs;
   }
 
   /** The latest time that its wall clock ever showed, as a time of the simulation. */

@@ -1,4 +1,5 @@
 /** What the statuses of objects say against what limiters decide. Pure, and knows nothing of how the control plane works. */
+import { type Look, Streaks } from './streaks.ts';
 
 /** A RateLimitConfig, or a RateLimitOverride in a domain of its own, as the API server has it. */
 export interface SeenObject {
@@ -18,6 +19,8 @@ export interface SeenObject {
   /** Of the class and with the labels that the control plane serves. */
   isOurs: boolean;
   isValid: boolean;
+  /** Whether its namespace may use its fleet and domain. Missing: it may. */
+  access?: 'allowed' | 'denied' | 'unknown';
   /** `Ready=True` of the present generation. */
   isReady: boolean;
   /** `Ready=False Pending`; ends with the reason only where it speaks of the present generation. */
@@ -48,14 +51,9 @@ export interface SeenLimiter {
   latestMs?: number;
 }
 
-export interface Sight {
-  atMs: number;
+export interface Sight extends Look {
   objects: readonly SeenObject[];
   limiters: readonly SeenLimiter[];
-  /** Until then there may be no leader, or one that has just begun. */
-  graceUntilMs: number;
-  /** How long the test itself stood still since its beginning. */
-  stalledMs: number;
 }
 
 export interface Violation {
@@ -70,14 +68,9 @@ export const maxLieMs = 2_000;
 /** So long it may not say so although all limiters run what the object says. */
 export const maxDelayMs = 5_000;
 
-interface Streak {
-  sinceMs: number;
-  stalledMs: number;
-}
-
 export class Oracle {
   readonly #ownName: string;
-  #streaks = new Map<string, Streak>();
+  readonly #streaks = new Streaks();
   /** Overrides that a limiter was seen to have while it was alone, by override, generation and limiter. */
   readonly #had = new Set<string>();
   /**
@@ -94,7 +87,7 @@ export class Oracle {
   }
 
   look(sight: Sight): Violation[] {
-    const streaks = new Map<string, Streak>();
+    this.#streaks.begin();
     const violations: Violation[] = [];
     for (const object of sight.objects) {
       const ofFleet = sight.limiters.filter(({ fleet }) => fleet === object.fleet);
@@ -105,7 +98,7 @@ export class Oracle {
         // Anyone who leads, or nobody: limiters end it by themselves.
         // Not by `endsMs`, which is reckoned anew, from another clock, at each look.
         const key = `${object.uid} ${object.generation} outlives ${limiter.name}`;
-        const lastsMs = this.#lasts(key, { ...sight, graceUntilMs: 0 }, streaks);
+        const lastsMs = this.#streaks.lasts(key, { ...sight, graceUntilMs: 0 });
         this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
         if (lastsMs > maxLieMs) {
           const what = `ended ${seconds(sight.atMs - object.endsMs!)} ago, but ${limiter.name} has it`;
@@ -115,11 +108,9 @@ export class Oracle {
       if (object.isReady) {
         this.looks.ready += 1;
         if (object.isOverride) this.looks.overrides += 1;
-        for (const limiter of limiters.filter(
-          (one) => decidesDifferently(one, object) && !mayHaveEnded(object, one, sight.atMs),
-        )) {
+        for (const limiter of limiters.filter((one) => lacks(one, object, sight.atMs))) {
           const key = `${object.uid} ${object.generation} lie ${limiter.name}`;
-          const lastsMs = this.#lasts(key, sight, streaks);
+          const lastsMs = this.#streaks.lasts(key, sight);
           this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
           if (lastsMs > maxLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
         }
@@ -129,12 +120,11 @@ export class Oracle {
         isDue(object, ofFleet, this.#ownName)
       ) {
         this.looks.due += 1;
-        const lastsMs = this.#lasts(`${object.uid} ${object.generation} due`, sight, streaks);
+        const lastsMs = this.#streaks.lasts(`${object.uid} ${object.generation} due`, sight);
         this.longest.delayMs = Math.max(this.longest.delayMs, lastsMs);
         if (lastsMs > maxDelayMs) violations.push(delay(object, ofFleet, lastsMs, sight.atMs));
       }
     }
-    this.#streaks = streaks;
     return violations;
   }
 
@@ -149,23 +139,12 @@ export class Oracle {
 
   /** After a time in which nothing was seen. */
   forget(): void {
-    this.#streaks.clear();
+    this.#streaks.forget();
     this.#had.clear();
-  }
-
-  /** For how long it is seen without a break, without the time of grace and the test's own stalls. */
-  #lasts(key: string, { atMs, graceUntilMs, stalledMs }: Sight, streaks: Map<string, Streak>): number {
-    const known = this.#streaks.get(key);
-    const streak =
-      known === undefined || atMs <= graceUntilMs
-        ? { sinceMs: Math.max(atMs, graceUntilMs), stalledMs }
-        : known;
-    streaks.set(key, streak);
-    return Math.max(0, atMs - streak.sinceMs - (stalledMs - streak.stalledMs));
   }
 }
 
-function isOver({ endsMs }: SeenObject, atMs: number): boolean {
+export function isOver({ endsMs }: SeenObject, atMs: number): boolean {
   return endsMs !== undefined && endsMs <= atMs;
 }
 
@@ -178,6 +157,11 @@ function isAhead({ isOverride }: SeenObject, limiters: readonly SeenLimiter[], a
   return isOverride && limiters.some(({ latestMs = 0 }) => latestMs > atMs);
 }
 
+/** Whether a limiter decides differently from an object that it should apply. */
+export function lacks(limiter: SeenLimiter, object: SeenObject, atMs: number): boolean {
+  return decidesDifferently(limiter, object) && !mayHaveEnded(object, limiter, atMs);
+}
+
 function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObject): boolean {
   if (answers !== undefined) return answers.get(object.domain) !== object.number;
   return stoppedMs !== undefined && object.changedMs > stoppedMs;
@@ -188,9 +172,15 @@ function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObj
  * no longer ready may still be waited for.
  */
 function isDue(object: SeenObject, limiters: readonly SeenLimiter[], ownName: string): boolean {
-  const { isOurs, isValid, domain, number, controllerName = ownName } = object;
+  const { isOurs, isValid, access = 'allowed', domain, number, controllerName = ownName } = object;
   // One that is not valid may have gone back to a number that is in force.
-  if (!isOurs || !isValid || controllerName !== ownName || !limiters.some(({ isExpected }) => isExpected))
+  if (
+    !isOurs ||
+    !isValid ||
+    access !== 'allowed' ||
+    controllerName !== ownName ||
+    !limiters.some(({ isExpected }) => isExpected)
+  )
     return false;
   return limiters.every(({ isHeard, answers }) => isHeard && answers?.get(domain) === number);
 }
@@ -234,7 +224,9 @@ export function unsettled(
     const others = ofFleet(fleet)[0]?.answers ?? answers;
     const domains = [...new Set([...answers.keys(), ...others.keys()])];
     const differs = domains.filter((domain) => answers.get(domain) !== others.get(domain));
-    const foreign = [...answers].filter(([, number]) => !mayRun(number, byUid.get(ownerOf(number) ?? '')));
+    const foreign = [...answers].filter(
+      ([domain, number]) => !mayRun(domain, number, byUid.get(ownerOf(number) ?? '')),
+    );
     return [
       ...differs.map((domain) => `${name} has ${answers.get(domain)} for ${domain}, and another has not`),
       ...foreign.map(([domain, number]) => `${name} has ${number} for ${domain}, of ${ownerOf(number)}`),
@@ -251,9 +243,10 @@ export function unsettled(
   return [...ofLimiters, ...ofObjects];
 }
 
-/** A generation that is not accepted leaves an older one in force. */
-function mayRun(number: number, object: SeenObject | undefined): boolean {
-  return object?.isOurs === true && (object.number === number || !object.isReady);
+/** A generation that is not accepted leaves an older one in force, which may have had another domain. */
+function mayRun(domain: string, number: number, object: SeenObject | undefined): boolean {
+  if (object?.isOurs !== true || (object.access === 'denied' && object.domain === domain)) return false;
+  return object.number === number || !object.isReady;
 }
 
 function overProblem({ number, says }: SeenObject, runs: number | undefined): string | undefined {
@@ -273,6 +266,10 @@ function problemOf(
   const isRun = runs === number;
   if (!isOurs) return isReady || isRun ? `is not ours, ${found}` : undefined;
   if (!isValid) return says.endsWith(' Invalid') ? undefined : `is invalid, ${found}`;
+  if (object.access === 'denied')
+    return / (FleetNotAllowed|DomainNotAllowed)$/.test(says) && !isRun
+      ? undefined
+      : `is not allowed, ${found}`;
   if (isReady) return isRun ? undefined : found;
   // An older override that begins to apply takes the place of a younger one. A config holds its domain against others.
   const mayLose = object.isOverride && holder !== undefined && holder.age < object.age;
