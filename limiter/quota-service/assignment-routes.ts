@@ -1,8 +1,8 @@
 /** `/v1/assignments`: which quota clients hold how much of which rules, over all threads. */
 import { type ApiRoute, domainOf, entryOf, rowsOf } from '../../process/http/api-route.ts';
 import type { Entry } from '../../rules/model.ts';
+import type { ShareView } from '../allocate/terms.ts';
 import type { ThreadsOf } from '../capabilities/messages.ts';
-import type { ShareView } from '../shares/terms.ts';
 
 /** One client's share of one rule, for one bucket. */
 export interface AssignmentRow extends ShareView {

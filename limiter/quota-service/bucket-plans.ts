@@ -5,12 +5,12 @@ import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rule
 import type { MatchedRule, RuleMatcher, RuleWalk } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
+import { type AssignmentForm, defaultForm, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
 import { counterKey } from '../decide/counter-key.ts';
 import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { counterWindow, lengthOf, numbersOf, type WindowOptions } from '../decide/windows.ts';
 import { PlansInForce, type PlansOptions } from '../service/plans-in-force.ts';
-import { type AssignmentForm, defaultForm, type PoolTerms, type SharedLimit } from '../shares/terms.ts';
 import { ledgerKeyOf } from '../stores/store.ts';
 
 /** A blanket answer, or a share of a pool. */

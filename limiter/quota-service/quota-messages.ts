@@ -3,9 +3,9 @@
  * has room for a million buckets. Field meanings: the proto files.
  */
 import type { Entry } from '../../rules/model.ts';
+import type { GrantedBucket } from '../allocate/terms.ts';
 import { WireReader } from '../decide/wire-reader.ts';
 import { WireWriter } from '../decide/wire-writer.ts';
-import type { GrantedBucket } from '../shares/terms.ts';
 
 export const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas';
 

@@ -16,7 +16,7 @@ import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { tickMs } from '../shares/allocator.ts';
+import { tickMs } from '../allocate/allocator.ts';
 import {
   type ClientReport,
   type GrantedBucket,
@@ -24,7 +24,7 @@ import {
   type PoolTerms,
   type Share,
   sameTerms,
-} from '../shares/terms.ts';
+} from '../allocate/terms.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BucketPlans, type BucketPlansOptions } from './bucket-plans.ts';
 import { QuotaService } from './quota-service.ts';

@@ -7,7 +7,7 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { FairQueue } from '../../process/queues/fair-queue.ts';
 import type { Override } from '../../rules/override.ts';
-import { tickMs } from '../shares/allocator.ts';
+import { tickMs } from '../allocate/allocator.ts';
 import { type AssignmentQuery, type FoundAssignments, findAssignments } from './assignment-routes.ts';
 import { BucketIds } from './bucket-ids.ts';
 import type { QuotaRules } from './bucket-plans.ts';

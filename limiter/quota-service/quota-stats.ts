@@ -3,8 +3,8 @@
 import { LogThrottle, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
+import { type HitKind, hitKinds } from '../allocate/terms.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
-import { type HitKind, hitKinds } from '../shares/terms.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { BucketIds } from './bucket-ids.ts';

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { inTime } from '../../process/time/clock.ts';
+import { Allocator, tickMs } from '../allocate/allocator.ts';
 import type { Decisions, MainContext, MainPart, ThreadContext, ThreadPart } from '../capabilities/parts.ts';
 import type { GrpcMethod } from '../grpc/request-handler.ts';
-import { Allocator, tickMs } from '../shares/allocator.ts';
 import { type AssignmentMessages, assignmentRoute } from './assignment-routes.ts';
 import { BucketPlans } from './bucket-plans.ts';
 import { weightOf } from './client-weights.ts';

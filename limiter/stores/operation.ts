@@ -61,7 +61,7 @@ export interface Counter {
 
 /**
  * A limiter's report to the ledger of a counter, sent with the call that counts, and the ledger's grant: leases
- * (leases/lease-book.ts), or shares for its clients (shares/account.ts). Each message returns hits that are neither spent nor kept.
+ * (leases/lease-book.ts), or shares for its clients (allocate/account.ts). Each message returns hits that are neither spent nor kept.
  */
 export interface LeaseTerms {
   /** The key of the ledger, in the slot of the counter. */
@@ -81,7 +81,7 @@ export interface LeaseTerms {
   /** The ledger may forget this limiter if it grants nothing, because no earlier message can arrive later. */
   readonly forgets: boolean;
   /**
-   * For shares: the values that other limiters need to find the fair level (shares/fair-level.ts), and how long they are valid if this
+   * For shares: the values that other limiters need to find the fair level (allocate/fair-level.ts), and how long they are valid if this
    * limiter sends nothing. 0, 0 and 0: a lease.
    */
   readonly charged: number;

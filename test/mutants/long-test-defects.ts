@@ -57,7 +57,7 @@ export const longTestDefects = {
   },
   quota: {
     defect: 'each limiter shares out the whole limit',
-    file: 'limiter/shares/account.ts',
+    file: 'limiter/allocate/account.ts',
     within: 'AccountedLimit.message',
     search: 'const { key, ttlSeconds } = account.window;',
     replace: 'const { ttlSeconds } = account.window; const key = account.window.key + limiter;',

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../process/time/clock.ts';
 import type { CounterState } from '../../algorithms/algorithm-bound.ts';
+import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, reportedTotal } from '../folded-run.ts';
 import { failAll, failOp, hitsToCount, isRejected, type LeaseTerms, type Operation } from '../operation.ts';
@@ -7,7 +8,6 @@ import { stopOthersWhenOver } from '../stop-when-over.ts';
 import type { Notes, OnceClaims, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { CounterTable, keyTooLong, type MemoryCounter, stateOf } from './counter-table.ts';
-import { MemoryLedger } from './memory-ledger.ts';
 import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {

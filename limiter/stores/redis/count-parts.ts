@@ -1,3 +1,4 @@
+import { leaseArgument } from '../../allocate/lease-ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
@@ -16,7 +17,6 @@ import {
   stepArgument,
 } from './bounded-steps.ts';
 import { answerLeased } from './lua/bounded-scripts.ts';
-import { leaseArgument } from './lua/lease-ledger.ts';
 import type { Section } from './lua/program.ts';
 import { type KeysOverLimit, keysOverAt, noKeysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { type ReservationNames, reservationKeysOf } from './reservation-keys.ts';

@@ -5,10 +5,10 @@
 
 import type { AlgorithmLua } from '../../../algorithms/algorithm.ts';
 import { algorithmsLua } from '../../../algorithms/registry.ts';
+import { luaLeases } from '../../../allocate/lease-ledger.ts';
 import type { FoldedRun } from '../../folded-run.ts';
 import type { RedisErrors } from '../wire/redis-error.ts';
 import { isCount, keyError, ReplyError, replyNumber } from '../wire/resp.ts';
-import { luaLeases } from './lease-ledger.ts';
 import { luaReportOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
 

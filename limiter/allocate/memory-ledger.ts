@@ -1,5 +1,5 @@
 /** The ledger of one counter in memory: does what `luaLeases` does with messages about shares, for limiters of one process. */
-import type { LeaseTerms } from '../operation.ts';
+import type { LeaseTerms } from '../stores/operation.ts';
 
 interface CounterShares {
   last: number;

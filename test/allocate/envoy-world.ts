@@ -4,7 +4,7 @@
  * were zeroed before, and what a broken stream carried is lost.
  */
 import { expect } from 'vitest';
-import { Allocator } from '../../limiter/shares/allocator.ts';
+import { Allocator } from '../../limiter/allocate/allocator.ts';
 import type {
   AssignmentForm,
   ClientReport,
@@ -12,7 +12,7 @@ import type {
   PoolTerms,
   Share,
   SharedLimit,
-} from '../../limiter/shares/terms.ts';
+} from '../../limiter/allocate/terms.ts';
 import { MemoryStore } from '../../limiter/stores/memory/memory-store.ts';
 import { failAll, newOperation, type Operation, plainCounter } from '../../limiter/stores/operation.ts';
 import { countAll, type Store, type SubmitOptions } from '../../limiter/stores/store.ts';

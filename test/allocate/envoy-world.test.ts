@@ -1,7 +1,7 @@
 /** The allocator before Envoys that do what they were measured to do: what it promises, in short. The long form is nightly. */
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../bench/zipf.ts';
-import { Grants } from '../../limiter/shares/grants.ts';
+import { Grants } from '../../limiter/allocate/grants.ts';
 import { propertySeed } from '../support/property-cases.ts';
 import {
   disorder,

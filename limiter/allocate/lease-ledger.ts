@@ -2,7 +2,7 @@
  * The ledger of a counter in Redis: decides how many hits a lease, or the shares of quota clients, get from the counter. lease-book.ts
  * sends messages for leases, account.ts those for shares.
  */
-import type { FoldedRun } from '../../folded-run.ts';
+import type { FoldedRun } from '../stores/folded-run.ts';
 
 /**
  * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and a field for each limiter. The field has the
