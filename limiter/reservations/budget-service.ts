@@ -1,13 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import type { Decisions } from '../capabilities/parts.ts';
-import { shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
-import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
-import { marksReached } from '../decide/thresholds.ts';
+import { okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import type { CountedHit } from '../service/decision.ts';
-import { secondsToReset } from '../service/hit-statuses.ts';
 import { mixedUnits } from '../service/mixed-units.ts';
 import { appended } from '../service/prepare.ts';
 import type { DecisionParts } from '../service/rate-limit-service.ts';
@@ -15,22 +12,23 @@ import {
   type DescriptorHold,
   newDescriptorHold,
   ownerOf,
-  ReservationsUnsupported,
   statusOfReserved,
   type UnlimitedNoteFormat,
 } from '../service/reserving.ts';
-import {
-  type Caller,
-  copyOperation,
-  newReservation,
-  type ReachedReservationBound,
-  type Reservation,
-} from '../stores/operation.ts';
+import { type Caller, copyOperation, newReservation, type Reservation } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
+import {
+  Committed,
+  failureOf,
+  fullFailure,
+  headersOf,
+  partialFailure,
+  Reserved,
+  scopesOf,
+} from './budget-answers.ts';
 import {
   type BudgetFailure,
   type BudgetRequest,
-  type BudgetScope,
   type BudgetStatus,
   type Budgets,
   defaultTtlMs,
@@ -40,7 +38,6 @@ import {
   type RecalledReservation,
   type ReserveAnswer,
   type ReserveRequest,
-  type UnlimitedDescriptor,
 } from './budgets.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
 import { endOfSame, recalledFrom, reservationNoteOf, unlimitedNoteOf } from './reservation-note.ts';
@@ -327,13 +324,7 @@ export class BudgetService implements Budgets {
         this.#parts.hits.countUnlimited(plan.metrics, request, index);
       return unlimitedStatus;
     });
-    const { response } = this.#options;
-    const assemble = () =>
-      assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
-    if (!response.shadowMode) return assemble;
-    // The answer counts in a statistic if SHADOW_MODE lets it pass.
-    const headers = assemble();
-    return () => headers;
+    return headersOf({ request, plans, statuses }, this.#options.response, events);
   }
 }
 
@@ -366,143 +357,12 @@ function isAmount(amount: number): boolean {
 /** The plan of a settle that has nothing to do. */
 const nothingPlanned: Pick<Planned, 'holds'> = { holds: [] };
 
-const fullTexts: Readonly<Record<ReachedReservationBound['of'], string>> = {
-  counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
-  domain: 'the domain has as many reservations as BUDGET_MAX_DOMAIN_RESERVATIONS allows',
-  caller: 'the caller has as many reservations as BUDGET_MAX_CALLER_RESERVATIONS allows',
-  memory: 'the reservations of the domain or of the caller use all of their share of MEMORY_STORE_MAX_BYTES',
-};
-
-/** `full` is undefined if the store does not report it. */
-function fullFailure(full: ReachedReservationBound | undefined, nowMs: number): BudgetFailure {
-  const { of = 'counter', roomAtMs = 0 } = full ?? {};
-  const retryAfterSeconds = Math.max(1, Math.ceil((roomAtMs - nowMs) / 1000));
-  return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
-}
-
 /** Returns hits as if they had only been read. */
 function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   const copies = hits.map((hit) => copyOperation(hit, hit.verb, 0));
   for (const copy of copies) copy.applied = 0;
   if (copies.length > 1) copies[0]!.group = copies;
   return copies;
-}
-
-/** The counters of an answered call, and the time of the answer. */
-interface AnsweredCounters {
-  readonly held: readonly DescriptorHold[];
-  readonly nowMs: number;
-}
-
-type ReservedParts = Omit<ReserveAnswer, 'headers' | 'scopes' | 'unlimited'> &
-  AnsweredCounters & { readonly headers: () => ReserveAnswer['headers'] };
-
-/** An answer to a reserve. Some protocols do not report its headers, scopes and unlimited descriptors, so these are made when read. */
-class Reserved implements ReserveAnswer {
-  readonly #headers: () => ReserveAnswer['headers'];
-  readonly #held: readonly DescriptorHold[];
-  readonly #nowMs: number;
-  readonly allowed: boolean;
-  readonly id: string;
-  readonly amount: number | undefined;
-  readonly expiresAtMs: number;
-  readonly isRepeated: boolean;
-  readonly plans: readonly Plan[];
-
-  constructor({ headers, held, nowMs, allowed, id, amount, expiresAtMs, isRepeated, plans }: ReservedParts) {
-    this.#headers = headers;
-    this.#held = held;
-    this.#nowMs = nowMs;
-    this.allowed = allowed;
-    this.id = id;
-    this.amount = amount;
-    this.expiresAtMs = expiresAtMs;
-    this.isRepeated = isRepeated;
-    this.plans = plans;
-  }
-
-  get headers(): ReserveAnswer['headers'] {
-    return this.#headers();
-  }
-
-  get scopes(): BudgetScope[] {
-    return scopesOf(this.#held, this.#nowMs);
-  }
-
-  get unlimited(): UnlimitedDescriptor[] {
-    return unlimitedOf(this.plans);
-  }
-}
-
-/** An answer to a commit. Its scopes are made when read. */
-class Committed implements EndReservationAnswer {
-  readonly #counters: AnsweredCounters;
-  readonly outcome: EndReservationAnswer['outcome'];
-  readonly charged: number;
-  readonly amount: number;
-  readonly lost: number | undefined;
-
-  constructor(parts: Omit<EndReservationAnswer, 'scopes'> & AnsweredCounters) {
-    this.#counters = parts;
-    this.outcome = parts.outcome;
-    this.charged = parts.charged;
-    this.amount = parts.amount;
-    this.lost = parts.lost;
-  }
-
-  get scopes(): BudgetScope[] {
-    return scopesOf(this.#counters.held, this.#counters.nowMs);
-  }
-}
-
-/** The call has a different number of descriptors than the reservation. */
-function partialFailure(id: string, { reserved, named }: { reserved: number; named: number }): BudgetFailure {
-  const has = `${reserved} ${reserved === 1 ? 'descriptor' : 'descriptors'}`;
-  const message = `the reservation ${JSON.stringify(id)} has ${has}, but the call names ${named}; name all of them. Nothing was changed`;
-  return { failure: 'conflict', message };
-}
-
-function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
-  return plans.flatMap(({ kind, rule }, descriptor) =>
-    kind === 'limited' ? [] : [{ descriptor, rule: rule && shownPath(rule) }],
-  );
-}
-
-function scopesOf(held: readonly DescriptorHold[], nowMs: number): BudgetScope[] {
-  return held.flatMap(({ index, isQuota: quota, hits, asked }) =>
-    hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, asked[i], nowMs)),
-  );
-}
-
-function scopeOf(
-  where: Pick<BudgetScope, 'descriptor' | 'isQuota'>,
-  hit: CountedHit,
-  asked: CountedHit | undefined,
-  nowMs: number,
-): BudgetScope {
-  const { rule, limit, capacity, marks } = hit.counter;
-  const used = asked?.after ?? 0;
-  const { reserved = 0, open = 0, oldestMs = 0 } = asked?.hold ?? {};
-  return {
-    ...where,
-    rule: shownPath(rule),
-    limit: shownLimit(rule, limit),
-    isShadow: rule.shadowMode,
-    rejected: hit.full || hit.over,
-    isExceeded: used > capacity,
-    used,
-    reserved,
-    open,
-    oldestSeconds: oldestMs === 0 ? undefined : Math.max(0, Math.floor((nowMs - oldestMs) / 1000)),
-    left: hit.full ? 0 : Math.max(0, capacity - used),
-    resetSeconds: secondsToReset(hit, hit.over),
-    mark: marks?.percents[marksReached(marks, used) - 1],
-  };
-}
-
-function failureOf(error: StoreError): BudgetFailure {
-  const failure = error instanceof ReservationsUnsupported ? 'unsupported' : 'unavailable';
-  return { failure, message: error.textForCallers };
 }
 
 /** Returns a generator of 128 random bits as text. It generates many at once, because a call costs more than its bytes. */
