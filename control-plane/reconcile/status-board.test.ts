@@ -205,7 +205,13 @@ describe('StatusBoard', () => {
       leader.objects.find(({ uid }) => uid === a.uid)?.status?.overrides;
     const lay = (count: number): string[] => {
       const rows = Array.from({ length: count }, (_, i) => {
-        const spec = { domain: 'a', match: [{ key: `k${i}` }], block: true, permanent: true, reason: 'r' };
+        const spec = {
+          domain: 'a',
+          match: [{ key: `k${i}`, value: 'x' }],
+          block: true,
+          permanent: true,
+          reason: 'r',
+        };
         return configObject({ kind: overrideKind, name: `o${i}`, uid: `o${i}`, spec, resourceVersion: '1' });
       });
       leader.objects = [...leader.objects.filter(({ kind }) => kind === undefined), ...rows];
