@@ -1102,7 +1102,7 @@ describe('a limiter', () => {
 describeSettingRows([...rows, ...redisRows], limiterSettingGroups, {
   file: 'test/limiter/main.test.ts',
   others: [
-    'test/{e2e,limiter,operate,shares,stores}/**/*.test.ts',
+    'test/{allocate,e2e,limiter,operate,stores}/**/*.test.ts',
     'limiter/settings/dogstatsd-settings.test.ts',
   ],
 });
