@@ -384,10 +384,9 @@ export const replacesFields = {
 /** An entry of `match` of an override. */
 export const entryFields = {
   key: { ...ruleFields.key, description: 'Key of the entry. Case-sensitive.' },
-  // A rule without a value matches every value. Here, such an entry would only match the empty one.
   value: {
     ...ruleFields.value,
-    isRequired: true,
+    isRequired: true, // Without a value, an entry would only match the empty one.
     description: 'Value of the entry; * matches any text, anywhere and several times.',
   },
 } as const satisfies FieldRows;
