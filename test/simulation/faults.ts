@@ -75,7 +75,9 @@ function changeOfFleet(
 function aReplica(simulation: Simulation, random: Random, isStorm: boolean): SimulatedReplica | undefined {
   const fit = simulation.replicas.filter(
     (replica) =>
-      replica.isWell && (isStorm || (replica !== simulation.leader && isSpare(simulation, replica))),
+      replica.isWell &&
+      simulation.nowMs > replica.seesAloneUntilMs &&
+      (isStorm || (replica !== simulation.leader && isSpare(simulation, replica))),
   );
   return chosen(fit, random);
 }

@@ -58,6 +58,8 @@ const lookEveryMs = 500;
 const readyKnownMs = 1_500;
 /** Its endpoints are read by then. */
 const endpointsKnownMs = 3_000;
+/** A limiter has answered what it was sent by then. */
+const answeredMs = 1_000;
 /** Of a fleet without a Service. */
 const graceOfFleetsMs = 28_000;
 /** How long everything may take to be as it must be when nothing happens. */
@@ -66,6 +68,8 @@ const settleMs = leaderGraceMs + 30_000;
 const storedAfterLooks = 6;
 /** A replica that went on a moment ago knows what it knew before. */
 const backMs = 1_000;
+/** Chosen: a replica has read by then what others did not see, and its limiters have the rules again. */
+const readAgainMs = 3_000;
 /** Chosen: so long before a limiter loses a limit somebody may have brought it about. */
 const reasonMs = 90_000;
 
@@ -98,6 +102,8 @@ export interface Pod {
   stoppedMs: number | undefined;
   /** When a replica that others hear of was last seen to know a stream of it. */
   openMs: number;
+  /** When that was first so since its process began. */
+  openSinceMs: number | undefined;
   /** Since when it is not connected, although it could be. */
   apartSinceMs: number | undefined;
   readySinceMs: number | undefined;
@@ -208,6 +214,7 @@ export class Simulation {
         cutMs: undefined,
         stoppedMs: undefined,
         openMs: 0,
+        openSinceMs: undefined,
         apartSinceMs: undefined,
       };
       return { limiter, ...none, isSilent: false, readySinceMs: undefined, troubledMs: 0, had: undefined };
@@ -321,12 +328,14 @@ export class Simulation {
     const trouble = ({ method = 'GET', path }: ApiRequest): Fault | undefined =>
       method === 'GET' && /\/(ratelimitfleets|namespaces)$/.test(path) ? { unreached: true } : undefined;
     const others = this.replicas.filter((one) => one !== replica);
+    replica.seesAloneUntilMs = Number.POSITIVE_INFINITY;
     for (const one of others) {
       one.glitches.add(trouble);
       one.api?.close();
     }
     return () => {
       for (const one of others) one.glitches.delete(trouble);
+      replica.seesAloneUntilMs = this.nowMs + readAgainMs;
     };
   }
 
@@ -376,6 +385,7 @@ export class Simulation {
 
   startPod(pod: Pod): void {
     pod.limiter.start();
+    pod.openSinceMs = undefined;
     pod.troubledMs = this.nowMs;
   }
 
@@ -577,7 +587,11 @@ export class Simulation {
   #seenLimiter(pod: Pod): NamedLimiter {
     const { limiter, link, home, stoppedMs, cutMs, readySinceMs, troubledMs } = pod;
     const { nowMs } = this;
-    if (link?.isKnown && home?.isWell) pod.openMs = nowMs;
+    if (link?.isKnown && home?.isWell) {
+      pod.openMs = nowMs;
+      pod.openSinceMs ??= nowMs;
+    }
+    const hasAnswered = pod.openMs - (pod.openSinceMs ?? nowMs) >= answeredMs;
     const isHeard =
       stoppedMs === undefined &&
       cutMs === undefined &&
@@ -588,14 +602,18 @@ export class Simulation {
       nowMs - home.troubledMs > followingMs;
     const isKnown = readySinceMs !== undefined && nowMs - readySinceMs >= readyKnownMs;
     const namedSinceMs = this.fleets.namedSinceMs(limiter.options.fleet) ?? Number.POSITIVE_INFINITY;
-    // Of a fleet without a Service only those are known that are connected, and for a while those that were.
+    // Of a fleet without a Service only those are known that are connected and have answered, and for a while those that were.
     const isMissed =
       nowMs - namedSinceMs >= endpointsKnownMs ||
-      (cutMs === undefined &&
+      (hasAnswered &&
+        cutMs === undefined &&
         home?.isWell === true &&
         nowMs - troubledMs > 5_000 &&
         nowMs - pod.openMs < graceOfFleetsMs) ||
-      (cutMs !== undefined && nowMs - cutMs < graceOfFleetsMs && (this.leader?.startedMs ?? nowMs) < cutMs);
+      (hasAnswered &&
+        cutMs !== undefined &&
+        nowMs - cutMs < graceOfFleetsMs &&
+        (this.leader?.startedMs ?? nowMs) < cutMs);
     return {
       name: limiter.name,
       fleet: limiter.options.fleet,
