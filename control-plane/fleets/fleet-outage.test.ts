@@ -106,6 +106,7 @@ it('a fleet reports a Service that has no slices, which may be misspelled, and e
     }),
   );
   expect(store.expectations().get('edge')!.endpoints).toBeUndefined();
+  await soon(() => expect(api.isWatched(slicesOf('shop'))).toBe(true));
   api.emit(slicesOf('shop'), 'ADDED', {
     metadata: { name: 'limiters-1', resourceVersion: '2' },
     endpoints: [],
