@@ -191,15 +191,8 @@ function overrideRow(
   // A condition of an older generation does not describe the served override.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const idle = accepted.status && isReady ? reported?.idle : undefined;
-  const state = isOver
-    ? 'Ended'
-    : !accepted.status
-      ? accepted.reason
-      : !isReady
-        ? 'Pending'
-        : idle === undefined
-          ? 'InForce'
-          : 'NoRule';
+  const stateIfServed = !isReady ? 'Pending' : idle === undefined ? 'InForce' : 'NoRule';
+  const state = accepted.status ? stateIfServed : isOver ? 'Ended' : accepted.reason;
   const message = idle ?? ready?.message ?? (accepted.status ? '' : accepted.message);
   const common = {
     id: uid,

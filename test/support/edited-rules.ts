@@ -35,7 +35,7 @@ function keepTies(file: JsonObject, ties: Ties): void {
   if (ties === 'replaces' || ties === 'none') for (const rule of rules) delete rule['quota_mode'];
 }
 
-/** Leaves no key with which an entry may have another key and value of the same text: `a_b=a` and `a=b_a`. */
+/** Removes `_` from all keys, because `a_b=a` and `a=b_a` are the same text in the key of a counter. */
 function keepKeysApart(file: JsonObject): void {
   for (const rule of partsOf(file).rules) rule['key'] = String(rule['key']).replaceAll('_', 'u');
 }
