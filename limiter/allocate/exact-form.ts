@@ -60,7 +60,8 @@ export const exactForm: FormRules = {
     // Rounded up or down at random, so that clients with shares below one take turns.
     const tokens = Math.floor(room + (room < need ? random() : 0));
     if (tokens > left && left * 1.1 < need) return exactBucket(tokens);
-    if (member.rate !== undefined && left > tooMuch * need && isShort(limits)) return exactBucket(need);
+    if (member.rate !== undefined && left > tooMuch * need && isShort(limits))
+      return exactBucket(Math.floor(need));
     // It has likely used up its grant. The hits that may be left of it are returned once another grant was sent.
     return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
   },

@@ -94,6 +94,10 @@ export class Envoy {
 
   apply(assignment: GrantedBucket, aheadMs: number, nowMs: number): void {
     const { tokens, perFill, fillSeconds, isFresh } = assignment;
+    // A message has only whole numbers.
+    for (const part of [tokens, perFill, fillSeconds])
+      if (!Number.isSafeInteger(part))
+        throw new RangeError(`an assignment has ${part} in place of a whole number`);
     const endsMs = nowMs + ttlSeconds * 1000;
     const before = this.bucket !== undefined && this.bucket.endsMs > nowMs ? this.bucket : undefined;
     const isSame =
