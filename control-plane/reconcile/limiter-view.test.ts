@@ -334,7 +334,7 @@ describe('LimiterView', () => {
   it('waits for no limiter that has just connected', () => {
     const view = new SeenLimiters(ledgerOf('v1'));
     const well = limiter('b', { acceptedVersion: 'v1' });
-    const joining = [replica(limiter('a', { acceptedVersion: versionOfNothing }), limiter('c'), well)];
+    const joining = [replica(limiter('a'), limiter('c'), well)];
     view.update(joining, 0);
     const before = view.fleet('default').of(since(1));
     expect([progressText(before), view.dueMs]).toEqual(['1/1', reconnectGraceMs]);
@@ -344,6 +344,20 @@ describe('LimiterView', () => {
     view.update(joining, 2_000);
     view.update(joining, 2_000 + reconnectGraceMs);
     expect(progressText(view.fleet('default').of(since(1)))).toBe('1/3, a, c');
+  });
+
+  it('waits at once for a limiter that accepted that there are no rules', () => {
+    const view = new SeenLimiters();
+    const had = limiter('b', { acceptedVersion: 'v0' });
+    view.update([replica(had)], 0);
+    view.update([replica(had, limiter('a', { acceptedVersion: versionOfNothing }))], 20_000);
+    view.ledger = ledgerOf('v1');
+    const now = [
+      limiter('b', { acceptedVersion: 'v1' }),
+      limiter('a', { acceptedVersion: versionOfNothing }),
+    ];
+    view.update([replica(...now)], 20_500);
+    expect(progressText(view.fleet('default').of(since(1)))).toBe('1/2, a');
   });
 
   it('waits after a second for a limiter that connects with rules that no other limiter serves', () => {

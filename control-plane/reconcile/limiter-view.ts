@@ -236,7 +236,8 @@ class LimiterLook {
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
     const claimed = number ?? (keeps ? (last?.accepted ?? 0) : 0);
     const accepted = Math.min(claimed, this.#certain.get(report) ?? claimed);
-    const hasVersion = number !== undefined || claimed > 0;
+    // It answers requests without limits once it has accepted that there are no rules.
+    const hasVersion = number !== undefined || claimed > 0 || report.acceptedVersion === versionOfNothing;
     return {
       identity,
       report,

@@ -8,7 +8,12 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
-import type { LimiterReport, RejectedResource, SnapshotNack } from '../model/fleet-snapshot.ts';
+import {
+  type LimiterReport,
+  type RejectedResource,
+  type SnapshotNack,
+  versionOfNothing,
+} from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import {
@@ -338,7 +343,7 @@ export class LimiterStream implements Sender {
       address: ipAddressOf(this.peer),
       connectedMs: clock.nowMs(),
       // Other clients repeat the version that they received last, even if they rejected it.
-      acceptedVersion: identity.isWeir ? knowableVersion(this.#form.claimedVersion) : undefined,
+      acceptedVersion: identity.isWeir ? claimOfRules(this.#form.claimedVersion) : undefined,
       refusal: undefined,
     };
     this.#state.subscribe();
@@ -449,8 +454,11 @@ function ipAddressOf(peer: string): string {
     .replace(/^::ffff:(?=\d+\.)/, '');
 }
 
-function knowableVersion(version: string): string | undefined {
-  return version === '' || version.length > longestVersion ? undefined : version;
+/** Returns the version that a limiter claims when it connects. A claim that it has no rules is not an answer. */
+function claimOfRules(version: string): string | undefined {
+  return version === '' || version === versionOfNothing || version.length > longestVersion
+    ? undefined
+    : version;
 }
 
 function boundedRejection(version: string, { message, resources }: RequestRejection): SnapshotNack {
