@@ -2,7 +2,7 @@
 
 import { unitOfHits } from '../../rules/describe.ts';
 import type { DecisionObserver } from '../capabilities/parts.ts';
-import { policyName } from '../decide/limit-headers.ts';
+import { policyName } from '../decide/extra-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import { defaultLease } from '../leases/settings.ts';

@@ -3,7 +3,7 @@
 import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { isObject, type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
-import { shownLimit, shownPath } from './limit-headers.ts';
+import { shownLimit, shownPath } from './extra-headers.ts';
 import type { Plan } from './limit-plan.ts';
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type RateLimitRequest } from './messages.ts';

@@ -9,7 +9,7 @@ import { largestMultiplier, windowProblem, windowTextOf } from '../../rules/wind
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { counterKey, overrideMetricKey, stemOfValues } from './counter-key.ts';
-import { fixedSecondsOf, policiesOf } from './limit-headers.ts';
+import { fixedSecondsOf, policiesOf } from './extra-headers.ts';
 import type { LimitedPlan, LimitPlan, NoLimitPlan, Plan, UnlimitedPlan } from './limit-plan.ts';
 import { changesLimit, limitWithOverrides, overridable, plainLimit } from './limit-with-overrides.ts';
 import { markerOf, unmarkedOf } from './marker.ts';

@@ -9,7 +9,7 @@ import {
   isNamed,
   warningHeader,
   warningMetadata,
-} from './limit-headers.ts';
+} from './extra-headers.ts';
 import type { LimitPlan, Plan } from './limit-plan.ts';
 import { Code, type Header, HeaderForm } from './messages.ts';
 import { isQuota } from './plan.ts';

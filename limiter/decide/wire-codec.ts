@@ -3,7 +3,7 @@
  * codec in gen/, for valid and for damaged bytes. The proto files define the field numbers.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
-import { identityEntry } from './limit-headers.ts';
+import { identityEntry } from './extra-headers.ts';
 import { idKeyLength, isMarkerKey, markerEntry, markerKey, settleKeyLength } from './marker.ts';
 import type {
   Descriptor,

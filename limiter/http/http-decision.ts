@@ -3,7 +3,7 @@ import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import { similarName } from '../../rules/rule-error.ts';
-import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
+import { policyName, shownLimit, shownPath } from '../decide/extra-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import type { DescriptorStatus, RateLimitResponse } from '../decide/response-message.ts';

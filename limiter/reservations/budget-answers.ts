@@ -1,6 +1,6 @@
 /** The answers of budgets, made from the plans and the counters of a call. */
 
-import { shownLimit, shownPath } from '../decide/limit-headers.ts';
+import { shownLimit, shownPath } from '../decide/extra-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { assembleResponse, type ResponseOptions } from '../decide/response.ts';
 import { marksReached } from '../decide/thresholds.ts';

@@ -9,7 +9,7 @@ import { limitedPlan, type MatchedTraits } from '../../test/support/matched-rule
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { bareResponse, ignoredEvents, plainCounting } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { policyName } from '../decide/limit-headers.ts';
+import { policyName } from '../decide/extra-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';

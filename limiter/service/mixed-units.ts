@@ -1,6 +1,6 @@
 /** Detects a number that is charged to rules of different `hits_unit`: 600 tokens are not 600 micro-dollars. */
 import { unitOfHits } from '../../rules/describe.ts';
-import { shownPath } from '../decide/limit-headers.ts';
+import { shownPath } from '../decide/extra-headers.ts';
 import type { LimitedPlan, LimitPlan } from '../decide/limit-plan.ts';
 
 export interface MixedUnits {

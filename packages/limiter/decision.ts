@@ -1,6 +1,6 @@
 /** Converts the service's answers into decisions of the library. */
 
-import { hitsPerWindow, shownPath } from '../../limiter/decide/limit-headers.ts';
+import { hitsPerWindow, shownPath } from '../../limiter/decide/extra-headers.ts';
 import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
 import { Code, type Header } from '../../limiter/decide/messages.ts';
 import { decisive, type ResponseOptions } from '../../limiter/decide/response.ts';

@@ -8,7 +8,6 @@ import {
   weirOnlyPlaces,
 } from '../language/tables.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
-import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 import {
   printedScalar,
   printedValue,
@@ -16,7 +15,8 @@ import {
   scalarText,
   scalarType,
   TagMismatch,
-} from '../yaml/values.ts';
+} from '../yaml/scalars.ts';
+import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 
 /**
  * The stage in which the Go service finds a mistake in a file: while it reads the document, checks the keys, or checks the types. It

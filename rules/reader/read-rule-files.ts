@@ -14,8 +14,6 @@ import { checkSources, type SourceCheckOptions } from '../validate-sources.ts';
 import { readDocument } from '../yaml/document.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
-import { NodeKind, YamlTape } from '../yaml/tape.ts';
-import { decodeYaml, type SyntaxProblem } from '../yaml/text.ts';
 import {
   booleanValue,
   integerValue,
@@ -24,7 +22,9 @@ import {
   setOwn,
   shortTag,
   typeTag,
-} from '../yaml/values.ts';
+} from '../yaml/scalars.ts';
+import { NodeKind, YamlTape } from '../yaml/tape.ts';
+import { decodeYaml, type SyntaxProblem } from '../yaml/text.ts';
 import { type DocumentProblem, DocumentWalk, Stage, Unreadable } from './document-walk.ts';
 import { documentTexts, readManifestDocument } from './read-manifests.ts';
 import { RuleReader } from './rule-reader.ts';

@@ -1,8 +1,8 @@
 import { parseYaml } from './parse.ts';
 import { LineIndex, type PathProblem, placedProblems, type TextPlace } from './places.ts';
+import { printedValue, scalarText, scalarValue, setOwn, shortTag, TagMismatch } from './scalars.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
 import type { SyntaxProblem } from './text.ts';
-import { printedValue, scalarText, scalarValue, setOwn, shortTag, TagMismatch } from './values.ts';
 
 /** The first document of a text, and whether anything but comments follows it. */
 export interface YamlDocument {

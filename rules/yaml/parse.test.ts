@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseYaml } from './parse.ts';
+import { scalarValue } from './scalars.ts';
 import { YamlTape } from './tape.ts';
-import { scalarValue } from './values.ts';
 
 type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
 

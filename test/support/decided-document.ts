@@ -3,7 +3,7 @@ import { readRuleTexts } from '../../cli/shared/read-rule-texts.ts';
 import { SteppedLimiter } from '../../cli/test/decide-steps.ts';
 import { answersText, parseDecisions } from '../../cli/test/decision-steps.ts';
 import { differenceOf } from '../../cli/test/run-tests.ts';
-import { policyName } from '../../limiter/decide/limit-headers.ts';
+import { policyName } from '../../limiter/decide/extra-headers.ts';
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { createWarningStats } from '../../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';

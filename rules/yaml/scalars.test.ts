@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { booleanValue, floatValue, integerValue, plainType } from './values.ts';
+import { booleanValue, floatValue, integerValue, plainType } from './scalars.ts';
 
 describe('plainType', () => {
   const words: Record<ReturnType<typeof plainType>, string> = {
