@@ -256,6 +256,11 @@ export interface FleetLimiter {
   accepted: number;
   /** The same if its replica has not sent it anything since its last report. */
   claimed: number;
+  /**
+   * The same for the first snapshot that it was sent, while it has not answered. It has either that snapshot in force or nothing, so
+   * statuses of newer rules wait for it even while it is joining.
+   */
+  loading?: { accepted: number; claimed: number } | undefined;
   /** Whether it has no rules in force at all. */
   hasNothing: boolean;
   capabilities: Capabilities;
@@ -314,6 +319,8 @@ export class FleetRollout {
   readonly #limiters: FleetLimiters;
   /** The limiters that count. */
   readonly #expected: readonly FleetLimiter[];
+  /** The joining limiters that count for rules that are newer than their first snapshot. */
+  readonly #loading: readonly FleetLimiter[];
   readonly #connected: number;
   readonly #minAccepted: number;
   /** The capabilities of all of them. */
@@ -331,6 +338,7 @@ export class FleetRollout {
     const { limiters } = this.#limiters;
     const isSettled = limiters.some(({ state }) => state === 'connected');
     this.#expected = isSettled ? limiters.filter(({ state }) => state !== 'joining') : limiters;
+    this.#loading = isSettled ? limiters.flatMap(asLoaded) : [];
     this.hasOthers = limiters.some(({ isWeir, state }) => !isWeir && state !== 'away');
     // Limiters with equal rejections share one list.
     const lists = new Set<ReadonlyMap<string, string>>();
@@ -343,6 +351,7 @@ export class FleetRollout {
       if (own !== supported) supported = supported.filter((one) => own.includes(one));
       if (rejection?.resources !== undefined) lists.add(rejection.resources);
     }
+    for (const { accepted } of this.#loading) minAccepted = Math.min(minAccepted, accepted);
     this.#connected = connected;
     this.#minAccepted = minAccepted;
     this.#supported = supported;
@@ -416,7 +425,8 @@ export class FleetRollout {
     const away: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
     let unconfirmed = 0;
-    for (const limiter of this.#expected) {
+    const loading = this.#loading.filter(({ accepted }) => accepted < since);
+    for (const limiter of [...this.#expected, ...loading]) {
       const { name, state, accepted, rejection, sinceMs } = limiter;
       const rejected = rejectedText(rejection, resource);
       const isTooOld = !supports(limiter.capabilities, needs);
@@ -434,12 +444,12 @@ export class FleetRollout {
         else hasOlder ||= accepted > 0;
       }
     }
-    const { total } = this;
+    const total = this.total + loading.length;
     const { isShort, mayBeMore } = this.#limiters;
     const isOtherwiseDone = rejecting.length + tooOld.length + away.length === 0 && !isShort && !mayBeMore;
     return {
       total,
-      connected: this.#connected,
+      connected: this.#connected + loading.length,
       inForce: total - rejecting.length - tooOld.length - pending.length - away.length,
       rejected: firstFew(rejecting),
       tooOld: firstFew(tooOld),
@@ -465,6 +475,12 @@ function rejectedText(
 
 function sorted({ limiters, coming, ...rest }: FleetLimiters): FleetLimiters {
   return { ...rest, limiters: limiters.toSorted(byName), coming: coming.toSorted() };
+}
+
+/** Returns a joining limiter as if it had accepted its first snapshot. */
+function asLoaded(limiter: FleetLimiter): FleetLimiter[] {
+  const { state, loading } = limiter;
+  return state === 'joining' && loading !== undefined ? [{ ...limiter, ...loading }] : [];
 }
 
 function firstFew<T>(items: readonly T[]): FirstFew<T> {

@@ -13,7 +13,7 @@ import {
 import { defaultGraceSeconds } from '../model/object-models.ts';
 import { type FleetLimiter, type FleetLimiters, FleetRollout, type VersionLedger } from './fleet-rollout.ts';
 
-/** A limiter that is connected, or that has answered before it left. */
+/** A limiter that is connected, or that may have rules in force although it left. */
 interface SeenLimiter {
   /** See `streamIdentity`. */
   identity: string;
@@ -32,6 +32,8 @@ interface SeenLimiter {
   /** The time since which it rejects snapshots. */
   rejectsSinceMs: number | undefined;
   hasAnswered: boolean;
+  /** See `FleetLimiter`. */
+  loading: FleetLimiter['loading'];
 }
 
 interface GoneLimiter extends SeenLimiter {
@@ -209,7 +211,10 @@ class LimiterLook {
   /** Returns limiters that are not connected, in the order in which they left. */
   #gone(connected: ReadonlyMap<string, SeenLimiter>): GoneLimiter[] {
     return [...this.#before.seen.values()]
-      .filter(({ identity, hasAnswered }) => hasAnswered && !connected.has(identity))
+      .filter(
+        ({ identity, hasAnswered, loading }) =>
+          (hasAnswered || loading !== undefined) && !connected.has(identity),
+      )
       .map((one) => ({ ...one, goneMs: one.goneMs ?? this.#facts.nowMs }))
       .sort((a, b) => a.goneMs - b.goneMs);
   }
@@ -238,6 +243,7 @@ class LimiterLook {
     const accepted = Math.min(claimed, this.#certain.get(report) ?? claimed);
     // It answers requests without limits once it has accepted that there are no rules.
     const hasVersion = number !== undefined || claimed > 0 || report.acceptedVersion === versionOfNothing;
+    const hasAnswered = hasVersion || rejection !== undefined || last?.hasAnswered === true;
     return {
       identity,
       report,
@@ -247,8 +253,15 @@ class LimiterLook {
       claimed,
       unknownSinceMs,
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
-      hasAnswered: hasVersion || rejection !== undefined || last?.hasAnswered === true,
+      hasAnswered,
+      loading: hasAnswered ? undefined : this.#loading(report),
     };
+  }
+
+  #loading(report: LimiterReport): FleetLimiter['loading'] {
+    const claimed = this.#numberOf(report, report.sentVersion);
+    if (claimed === undefined) return undefined;
+    return { claimed, accepted: Math.min(claimed, this.#certain.get(report) ?? claimed) };
   }
 
   /**
@@ -270,14 +283,15 @@ class LimiterLook {
     const answersUntilMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : joinedMs + reconnectGraceMs;
     const isJoining = goneMs === undefined && !seen.hasAnswered && this.#isBefore(answersUntilMs);
     const { name, isWeir, capabilities, refusal: rejection } = report;
+    const loading = goneMs !== undefined || isJoining ? seen.loading : undefined;
     return {
       name,
       isWeir,
       state: goneMs !== undefined ? 'away' : isJoining ? 'joining' : 'connected',
       sinceMs: goneMs ?? joinedMs,
-      accepted,
-      claimed,
-      hasNothing: hasNothing(report),
+      ...(goneMs !== undefined && loading !== undefined ? loading : { accepted, claimed }),
+      loading,
+      hasNothing: loading === undefined && hasNothing(report),
       capabilities,
       rejection: rejection && {
         number: this.#numberOf(report, rejection.version) ?? 0,
@@ -297,8 +311,11 @@ class LimiterLook {
     const { endpoints, count, ignoresDisconnected } = expectation;
     const graceMs = ignoresDisconnected ? 0 : expectation.graceMs;
     const endpointOf = endpoints && endpointFinder(endpoints);
+    // The Service says whether a limiter without an answer has rules, because such a limiter is ready.
     const remembered = left.filter((one) =>
-      endpointOf ? endpointOf(one.report) !== undefined : this.#isBefore(one.goneMs + graceMs),
+      endpointOf
+        ? one.hasAnswered && endpointOf(one.report) !== undefined
+        : this.#isBefore(one.goneMs + graceMs),
     );
     const limiters = [...present, ...(endpointOf ? [] : remembered)].map((one) => this.#state(one));
     const coming: string[] = [];
