@@ -3,9 +3,11 @@
  * request, because tokens and certificates are replaced while the process runs. The library's own clients open a connection for
  * every request, and its watch ignores lines that it cannot parse.
  */
+import { once } from 'node:events';
 import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent as HttpAgent, request as httpRequest } from '../../process/http/node-http.ts';
 import {
@@ -14,7 +16,7 @@ import {
   systemErrorCode,
   systemErrorReason,
 } from '../../process/log/error-text.ts';
-import { systemTimers, type Timers } from '../../process/time/clock.ts';
+import { systemTimers } from '../../process/time/clock.ts';
 import {
   ApiError,
   type ApiRequest,
@@ -31,8 +33,6 @@ export interface KubernetesClientOptions {
   userAgent: string;
   /** The timeout of one request. Defaults to 30,000. */
   timeoutMs?: number;
-  /** The timers of these timeouts. Defaults to those of Node. */
-  timers?: Timers;
   denied?: KubernetesApi['denied'];
 }
 
@@ -44,22 +44,14 @@ export class KubernetesClient implements KubernetesApi {
   readonly #config: KubeConfig;
   readonly #userAgent: string;
   readonly #timeoutMs: number;
-  readonly #timers: Timers;
   readonly #server: URL;
   readonly #agent: Agent;
 
-  constructor({
-    config,
-    userAgent,
-    timeoutMs = 30_000,
-    timers = systemTimers,
-    denied,
-  }: KubernetesClientOptions) {
+  constructor({ config, userAgent, timeoutMs = 30_000, denied }: KubernetesClientOptions) {
     this.denied = denied;
     this.#config = config;
     this.#userAgent = userAgent;
     this.#timeoutMs = timeoutMs;
-    this.#timers = timers;
     this.#server = new URL(config.getCurrentCluster()?.server ?? '');
     const AgentOf = this.#server.protocol === 'http:' ? HttpAgent : HttpsAgent;
     this.#agent = new AgentOf({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
@@ -75,62 +67,57 @@ export class KubernetesClient implements KubernetesApi {
     return this.#config.getContextObject(this.#config.currentContext)?.namespace;
   }
 
-  async request<T = unknown>(request: ApiRequest): Promise<T> {
-    const timeout = this.#timeoutOf(request);
-    try {
-      const response = await this.#open(request, timeout.signal);
-      const body = await this.#body(response, timeout.signal);
-      return parse(body, describe(request)) as T;
-    } finally {
-      timeout.end();
-    }
+  request<T = unknown>(request: ApiRequest): Promise<T> {
+    return this.#inTime(request, async (signal) => {
+      const response = await this.#open(request, signal);
+      return parse(await text(response), describe(request)) as T;
+    });
   }
 
-  async stream(request: ApiRequest): Promise<WatchStream> {
-    const timeout = this.#timeoutOf(request);
-    try {
-      const response = await this.#open(request, timeout.signal);
+  stream(request: ApiRequest): Promise<WatchStream> {
+    return this.#inTime(request, async (signal) => {
+      const response = await this.#open(request, signal);
       response.socket.setKeepAlive(true, keepAliveProbeMs);
-      const onAbort = () => response.destroy();
-      if (request.signal?.aborted) onAbort();
-      request.signal?.addEventListener('abort', onAbort, { once: true });
-      response.once('close', () => request.signal?.removeEventListener('abort', onAbort));
-      return new HttpWatchStream(response, { server: this.server, request: `watch of ${request.path}` });
-    } finally {
-      timeout.end();
-    }
+      const asked = { server: this.server, request: `watch of ${request.path}`, signal: request.signal };
+      return new HttpWatchStream(response, asked);
+    });
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  /** A signal that ends the request at its timeout or when the caller requests it. */
-  #timeoutOf({ signal, timeoutMs = this.#timeoutMs }: ApiRequest): { signal: AbortSignal; end(): void } {
-    const controller = new AbortController();
-    const abort = (reason: string, message: string) =>
-      controller.abort(new ApiError({ status: 0, reason, message: `${this.server}: ${message}` }));
-    const callOff = this.#timers.after(timeoutMs, () => abort('Timeout', `no answer within ${timeoutMs} ms`));
-    const onAbort = () => abort('Aborted', 'the request was canceled');
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener('abort', onAbort, { once: true });
-    const end = () => {
+  /** Runs a request until its timeout, or until its caller ends it. A signal that the caller gave also ends a stream later. */
+  async #inTime<T>(request: ApiRequest, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { signal: caller, timeoutMs = this.#timeoutMs } = request;
+    const timeout = new AbortController();
+    const callOff = systemTimers.after(timeoutMs, () => timeout.abort());
+    try {
+      return await run(AbortSignal.any(caller === undefined ? [timeout.signal] : [timeout.signal, caller]));
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      if (timeout.signal.aborted) throw this.#failure('Timeout', `no answer within ${timeoutMs} ms`);
+      if (caller?.aborted) throw this.#failure('Aborted', 'the request was canceled');
+      throw unreachable(this.server, error);
+    } finally {
       callOff();
-      signal?.removeEventListener('abort', onAbort);
-    };
-    return { signal: controller.signal, end };
+    }
+  }
+
+  #failure(reason: string, problem: string): ApiError {
+    return new ApiError({ status: 0, reason, message: `${this.server}: ${problem}` });
   }
 
   /** Waits for the start of a successful answer. Reads a rejection and throws it. */
   async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-    const options = await this.#options(request, body);
-    const response = await this.#send({ request, options, body, signal, isSecondAttempt: false });
+    const options = { ...(await this.#options(request, body)), signal };
+    const response = await send(options, body);
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 300) return response;
     throw rejection({
       status,
-      body: await this.#body(response, signal),
+      body: await text(response),
       request: describe(request),
       retryAfter: response.headers['retry-after'],
     });
@@ -173,11 +160,8 @@ export class KubernetesClient implements KubernetesApi {
         : error instanceof SyntaxError
           ? 'the log-in plugin printed something other than JSON'
           : errorText(error);
-      throw new ApiError({
-        status: 0,
-        reason: 'Credentials',
-        message: `cannot log in to ${this.server}: ${reason}`,
-      });
+      const message = `cannot log in to ${this.server}: ${reason}`;
+      throw new ApiError({ status: 0, reason: 'Credentials', message });
     }
   }
 
@@ -189,61 +173,27 @@ export class KubernetesClient implements KubernetesApi {
     }
     return url;
   }
-
-  #send(attempt: Attempt): Promise<IncomingMessage> {
-    const { options, body, signal } = attempt;
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const open = options.protocol === 'http:' ? httpRequest : httpsRequest;
-      let isAnswered = false;
-      const request = open(options, (response) => {
-        isAnswered = true;
-        resolve(response);
-      });
-      const onAbort = () => request.destroy(signal.reason);
-      signal.addEventListener('abort', onAbort, { once: true });
-      request.once('close', () => signal.removeEventListener('abort', onAbort));
-      request.on('error', (error) => {
-        // Node also reports here that a connection was reset within the answer. The reader of the answer notices this as well.
-        if (isAnswered) return;
-        if (signal.aborted) reject(signal.reason);
-        else if (request.reusedSocket && mayRepeat(attempt, error)) {
-          resolve(this.#send({ ...attempt, isSecondAttempt: true }));
-        } else reject(unreachable(this.server, error));
-      });
-      request.end(body);
-    });
-  }
-
-  #body(response: IncomingMessage, signal: AbortSignal): Promise<string> {
-    return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = [];
-      const onAbort = () => response.destroy(signal.reason);
-      if (signal.aborted) onAbort();
-      signal.addEventListener('abort', onAbort, { once: true });
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-      response.once('error', (error) =>
-        reject(signal.aborted ? signal.reason : unreachable(this.server, error)),
-      );
-      response.once('close', () => {
-        signal.removeEventListener('abort', onAbort);
-        if (response.readableEnded) return;
-        reject(unreachable(this.server, new Error('the connection ended before the answer was complete')));
-      });
-    });
-  }
 }
 
-interface Attempt {
-  request: ApiRequest;
-  options: RequestOptions;
-  body: string | undefined;
-  signal: AbortSignal;
-  isSecondAttempt: boolean;
+/** Sends a request, and once more if the server ended an idle connection just then. Requests that create objects are never repeated. */
+async function send(
+  options: RequestOptions,
+  body: string | undefined,
+  isSecondAttempt = false,
+): Promise<IncomingMessage> {
+  const request = options.protocol === 'http:' ? httpRequest(options) : httpsRequest(options);
+  // Node also reports here that a connection was reset within the answer. The reader of the answer notices this as well.
+  request.on('error', () => {});
+  request.end(body);
+  try {
+    const [response] = await once(request, 'response');
+    return response;
+  } catch (error) {
+    const code = systemErrorCode(error);
+    const wasEnded = request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE');
+    if (isSecondAttempt || !wasEnded || options.method === 'POST') throw error;
+    return send(options, body, true);
+  }
 }
 
 /**
@@ -251,12 +201,6 @@ interface Attempt {
  */
 function bodyHeaders({ contentType = 'application/json' }: ApiRequest, body: string): OutgoingHttpHeaders {
   return { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) };
-}
-
-/** The server may end an idle connection just when the request is sent. Requests that create objects are never repeated. */
-function mayRepeat({ request, isSecondAttempt }: Attempt, error: Error): boolean {
-  const code = systemErrorCode(error);
-  return !isSecondAttempt && request.method !== 'POST' && (code === 'ECONNRESET' || code === 'EPIPE');
 }
 
 function describe({ method = 'GET', path }: ApiRequest): string {
@@ -303,10 +247,11 @@ export class WatchLines {
   }
 }
 
-/** The server and the request, for messages. */
+/** The server and the request, for messages, and the signal with which its reader can end the watch. */
 interface Asked {
   server: string;
   request: string;
+  signal?: AbortSignal | undefined;
 }
 
 export class HttpWatchStream implements WatchStream {
@@ -334,7 +279,8 @@ export class HttpWatchStream implements WatchStream {
         end ??= { error: undefined };
       });
       this.#stream.on('error', (error) => {
-        end ??= { error: unreachable(this.#asked.server, error) };
+        const { server, signal } = this.#asked;
+        end ??= { error: signal?.aborted ? undefined : unreachable(server, error) };
       });
       this.#stream.once('close', () => resolve(end?.error));
     });
