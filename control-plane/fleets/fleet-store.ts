@@ -290,12 +290,10 @@ export class FleetStore {
     turned: (outage: Outage | undefined) => void = () => {},
   ): WatchListener {
     const { log } = this.#options;
-    const reported = () => {
-      if (!this.#isClosed) changed();
-    };
     return {
-      listed: reported,
-      changed: reported,
+      changed: () => {
+        if (!this.#isClosed) changed();
+      },
       unreachable: (reason, status) => {
         lines.fleetsUnreachable(log, { what, reason });
         if (!this.#isClosed) turned({ reason, status, isRejection: isWatchRejected({ status }) });

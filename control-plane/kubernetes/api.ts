@@ -31,7 +31,7 @@ export interface Denial {
 
 /** The Kubernetes API. Every failure is an ApiError. */
 export interface KubernetesApi {
-  /** Called by each `DeniedAccess`. */
+  /** Called when an access is denied to a reader of the API, and with the same object when the denial has ended. */
   readonly denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
   /** The answer's JSON, unchecked. */
   request<T = unknown>(request: ApiRequest): Promise<T>;
@@ -51,23 +51,6 @@ export interface WatchStream {
   follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined>;
   /** Ends the watch without an error. */
   end(): void;
-}
-
-/** The accesses that are denied to a reader of the API. */
-export class DeniedAccess {
-  readonly #client: Pick<KubernetesApi, 'denied'>;
-  #denial: Denial | undefined;
-
-  constructor(client: Pick<KubernetesApi, 'denied'>) {
-    this.#client = client;
-  }
-
-  /** Replaces the last denial. Undefined if nothing is denied any more. */
-  set(denial: Denial | undefined): void {
-    if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
-    this.#denial = denial;
-    if (denial !== undefined) this.#client.denied?.(denial, true);
-  }
 }
 
 export interface ApiErrorOptions {

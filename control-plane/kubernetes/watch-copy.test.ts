@@ -24,7 +24,7 @@ function setUp() {
       return text.startsWith('bad') ? { unreadable: text } : { item: text };
     },
     listener: {
-      ...{ listed: () => {}, changed: () => {}, unreachable: () => {}, reachable: () => {} },
+      ...{ changed: () => {}, unreachable: () => {}, reachable: () => {} },
       skipped: (key, reason) => skipped.push(`${key}: ${reason}`),
     },
   });

@@ -28,7 +28,6 @@ async function setUp({ labelSelector = '' } = {}) {
     labelSelector,
     read: ({ metadata: { name } }) => ({ item: name }),
     listener: {
-      listed: () => reported.push('listed'),
       changed: () => reported.push('changed'),
       unreachable: (reason) => reported.push(reason),
       reachable: () => reported.push('reachable'),

@@ -7,13 +7,13 @@ const patienceMs = 30_000;
 
 /** Which of these failures in a row are reported. */
 function reported(...names: (keyof typeof failures | 'recovered')[]): string[] {
-  const outage = new WatchOutage(patienceMs);
+  const outage = new WatchOutage({ denied: undefined }, patienceMs);
   let nowMs = 0;
   return names.filter((name) => {
     if (name === 'recovered') return outage.recovered();
     nowMs += 10_000;
     const error = new ApiError({ status: failures[name], reason: '', message: name });
-    return outage.failed(error, name, nowMs);
+    return outage.failed(error, { verb: 'list', resource: 'things', reason: name }, nowMs);
   });
 }
 

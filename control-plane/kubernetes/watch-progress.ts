@@ -1,6 +1,6 @@
-/** Determines from the results of lists and watches the next request and the failures to report. Pure. */
+/** Determines from the results of lists and watches the next request and the failures to report. */
 import { retryDelayMs } from '../../process/time/pacing.ts';
-import { type ApiError, isDenied, isWatchRejected } from './api.ts';
+import { type ApiError, type Denial, isDenied, isWatchRejected, type KubernetesApi } from './api.ts';
 
 /** The end of a watch. */
 export interface WatchEnd {
@@ -127,17 +127,21 @@ const attemptsUntilSettled = 3;
 /**
  * Decides which consecutive failures to report. It reports an outage once, when it begins. It reports the outage again if it became a
  * rejection that waiting does not end (401, 403, 404), and that occurred several times in a row. An API server that has just started
- * knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. Pure.
+ * knows neither users nor roles, so 401 and 403 are not an outage before they have occurred for `deniedPatienceMs`. The client learns
+ * which access such an outage denies.
  */
 export class WatchOutage {
+  readonly #client: Pick<KubernetesApi, 'denied'>;
   readonly #deniedPatienceMs: number;
+  #denial: Denial | undefined;
   /** The time since which all failures were 401 or 403. */
   #deniedSinceMs: number | undefined;
   #reported: string | undefined;
   #rejection: string | undefined;
   #rejections = 0;
 
-  constructor(deniedPatienceMs: number) {
+  constructor(client: Pick<KubernetesApi, 'denied'>, deniedPatienceMs: number) {
+    this.#client = client;
     this.#deniedPatienceMs = deniedPatienceMs;
   }
 
@@ -146,8 +150,9 @@ export class WatchOutage {
     return this.#deniedSinceMs !== undefined;
   }
 
-  /** Returns whether `reason` is to be reported. */
-  failed(error: ApiError, reason: string, nowMs: number): boolean {
+  /** Returns whether the reason is to be reported. */
+  failed(error: ApiError, access: Denial, nowMs: number): boolean {
+    const { reason } = access;
     const wasDenied = isDenied(error);
     this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
     if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
@@ -158,8 +163,10 @@ export class WatchOutage {
     const isFirst = this.#reported === undefined;
     const isOther =
       isRejection && reason !== this.#reported && (wasDenied || this.#rejections >= attemptsUntilSettled);
-    if (isFirst || isOther) this.#reported = reason;
-    return isFirst || isOther;
+    if (!isFirst && !isOther) return false;
+    this.#reported = reason;
+    if (wasDenied) this.#deny(access);
+    return true;
   }
 
   /** Returns whether there was an outage that was reported. */
@@ -169,6 +176,13 @@ export class WatchOutage {
     this.#rejection = undefined;
     this.#rejections = 0;
     this.#deniedSinceMs = undefined;
+    this.#deny(undefined);
     return wasReported;
+  }
+
+  #deny(denial: Denial | undefined): void {
+    if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
+    this.#denial = denial;
+    if (denial !== undefined) this.#client.denied?.(denial, true);
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { ApiError, type Denial, DeniedAccess, type KubernetesApi, unreadable } from './api.ts';
+import { ApiError, type Denial, type KubernetesApi, unreadable } from './api.ts';
 import { WatchOutage, WatchProgress, type WatchProgressOptions } from './watch-progress.ts';
 import {
   type ApiObject,
@@ -17,10 +17,9 @@ import {
 
 /** Chosen: a watch that the server has left open for this time works, even if its kind does not change. A bookmark may take a minute. */
 const trustedMs = 5_000;
+
 export interface WatchListener {
-  /** The first complete list has arrived. */
-  listed(): void;
-  /** Called when `items` has changed after that: once for each event, and once for each later list. */
+  /** Called when `items` has changed: once for each complete list, of which the first may be empty, and once for each event after it. */
   changed(): void;
   /** Called once for an outage, or once more if it became a rejection. `items` stay unchanged. */
   unreachable(reason: string, status: number): void;
@@ -89,15 +88,13 @@ export class ResourceWatch<T> {
   #running: Promise<void> | undefined;
   #isListed = false;
   #isDoubtful = false;
-  readonly #denied: DeniedAccess;
   /** The outage ends with the first event, or after `trustedMs`, because the server may open watches and break them off. */
   #waitsForEvent = false;
 
   constructor(options: ResourceWatchOptions<T>) {
     this.#options = options;
     this.#limits = { ...defaultWatchLimits, ...options.limits };
-    this.#outage = new WatchOutage(this.#limits.deniedPatienceMs);
-    this.#denied = new DeniedAccess(options.client);
+    this.#outage = new WatchOutage(options.client, this.#limits.deniedPatienceMs);
     this.#progress = new WatchProgress({ ...this.#limits, random: options.random });
   }
 
@@ -134,7 +131,6 @@ export class ResourceWatch<T> {
 
   /** Lists all objects. Returns the wait before the next request. */
   async #list(): Promise<number> {
-    const { listener } = this.#options;
     const listed = new Map<string, T>();
     try {
       for (let continueToken: string | undefined; continueToken !== ''; ) {
@@ -154,10 +150,8 @@ export class ResourceWatch<T> {
     const before = this.#items;
     this.#items = listed;
     this.#showList(before);
-    const wasListed = this.#isListed;
     this.#isListed = true;
-    if (wasListed) listener.changed();
-    else listener.listed();
+    this.#options.listener.changed();
     return 0;
   }
 
@@ -280,14 +274,12 @@ export class ResourceWatch<T> {
   #failed(error: ApiError, verb: Denial['verb']): void {
     const { resource, listener, clock } = this.#options;
     const reason = reasonText(error, resource);
-    const isReported = this.#outage.failed(error, reason, clock.monotonicMs());
+    const access = { verb, resource: resourceName(resource), reason };
+    const isReported = this.#outage.failed(error, access, clock.monotonicMs());
     const wasDenied = this.#outage.isDenied;
     if (wasDenied && !this.#isDoubtful) listener.doubtful?.(true);
     this.#isDoubtful ||= wasDenied;
-    if (isReported) {
-      if (wasDenied) this.#denied.set({ verb, resource: resourceName(resource), reason });
-      listener.unreachable(reason, error.status);
-    }
+    if (isReported) listener.unreachable(reason, error.status);
   }
 
   #recovered(): void {
@@ -295,7 +287,6 @@ export class ResourceWatch<T> {
     const { listener } = this.#options;
     if (this.#isDoubtful) listener.doubtful?.(false);
     this.#isDoubtful = false;
-    this.#denied.set(undefined);
     if (this.#outage.recovered()) listener.reachable();
   }
 }

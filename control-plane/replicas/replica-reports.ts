@@ -95,7 +95,6 @@ export class ReplicaReports {
       read: (object) => ({ item: seenLease(object as unknown as LeaseObject) }),
       listener: {
         ...reported,
-        listed: () => this.#leasesChanged(),
         changed: () => this.#leasesChanged(),
         unreachable: (reason) => {
           this.#hears('watch', false);

@@ -130,7 +130,6 @@ export class SharedValues<Value> {
       firstRetryMs: firstMs,
       maxRetryMs: maxMs,
     });
-    const changed = (): void => void this.#readChanged();
     this.#watch = new ResourceWatch<StoredConfigMap>({
       client,
       clock,
@@ -139,7 +138,7 @@ export class SharedValues<Value> {
       resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
       labelSelector: selectorOf({ [roleLabel]: role }),
       read: storedConfigMap,
-      listener: { ...lines, listed: changed, changed },
+      listener: { ...lines, changed: () => void this.#readChanged() },
     });
   }
 

@@ -212,24 +212,23 @@ export class KubernetesSource implements ObjectSource {
     let isOut = false;
     let hasCounted = false;
     const changed = (): void => {
-      if (this.#isListed) listener.changed();
-    };
-    const counted = (): void => {
-      if (!hasCounted) this.#listed++;
-      if (!hasCounted && this.#isListed) {
+      const isFirst = !hasCounted;
+      hasCounted = true;
+      if (isFirst) this.#listed++;
+      if (!this.#isListed) return;
+      if (isFirst) {
         metrics.sourceConnected();
         lines.sourceListed(log, { objects: this.objects.size });
       }
-      hasCounted = true;
-      changed();
+      listener.changed();
     };
     return {
-      listed: counted,
       changed,
       unreachable: (reason, status) => {
         if (kind !== undefined && status === 404) {
-          if (!hasCounted) lines.overridesUnknown(log, { reason });
-          if (!hasCounted) counted();
+          if (hasCounted) return;
+          lines.overridesUnknown(log, { reason });
+          changed();
           return;
         }
         if (!isOut) this.#out++;

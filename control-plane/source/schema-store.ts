@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
-import { ApiError, DeniedAccess, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
+import { ApiError, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
 import { defaultWatchLimits } from '../kubernetes/watch.ts';
 import { WatchOutage } from '../kubernetes/watch-progress.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/decision.ts';
@@ -33,8 +33,7 @@ const noSchemas: PublishedSchemas = new Map();
 
 export class SchemaStore {
   readonly #options: SchemaStoreOptions;
-  readonly #outage = new WatchOutage(defaultWatchLimits.deniedPatienceMs);
-  readonly #denied: DeniedAccess;
+  readonly #outage: WatchOutage;
   #schemas: PublishedSchemas | undefined;
   #reading: Promise<void> | undefined;
   #confirmed: ReadonlySet<string> = new Set();
@@ -44,7 +43,7 @@ export class SchemaStore {
 
   constructor(options: SchemaStoreOptions) {
     this.#options = options;
-    this.#denied = new DeniedAccess(options.client);
+    this.#outage = new WatchOutage(options.client, defaultWatchLimits.deniedPatienceMs);
   }
 
   /** Reads the schemas, and again every 30 s. */
@@ -115,7 +114,6 @@ export class SchemaStore {
     try {
       const schemas = schemasOf(await client.request({ path, timeoutMs }));
       this.#outage.recovered();
-      this.#denied.set(undefined);
       if (isDeepStrictEqual(schemas, this.#schemas)) return;
       this.#schemas = schemas;
     } catch (error) {
@@ -132,13 +130,10 @@ export class SchemaStore {
   #failed(error: ApiError): boolean {
     const { clock, log } = this.#options;
     const reason = error.message;
-    const isReported = this.#outage.failed(error, reason, clock.monotonicMs());
-    if (!isDenied(error)) {
-      if (isReported) lines.schemasUnreadable(log, { reason });
-      return true;
-    }
-    if (isReported) this.#denied.set({ verb: 'get', resource: root, reason });
-    return isReported;
+    const access = { verb: 'get', resource: root, reason } as const;
+    const isReported = this.#outage.failed(error, access, clock.monotonicMs());
+    if (isReported && !isDenied(error)) lines.schemasUnreadable(log, { reason });
+    return isReported || !isDenied(error);
   }
 }
 

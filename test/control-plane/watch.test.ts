@@ -20,8 +20,9 @@ function startWatch(client: KubernetesClient, namespace: string | undefined, opt
     labelSelector: 'test=watch',
     read: (object) => ({ item: String((object['data'] as { v?: string } | undefined)?.v) }),
     listener: {
-      listed: () => reported.push('listed'),
-      changed: () => {},
+      changed: () => {
+        if (reported.length === 0) reported.push('listed');
+      },
       unreachable: (reason) => reported.push(`unreachable: ${reason}`),
       reachable: () => reported.push('reachable'),
       skipped: (key, reason) => reported.push(`skipped ${key}: ${reason}`),

@@ -31,8 +31,9 @@ it('a watch that stays open ends an outage, though nothing of its kind changes',
     resource: { group: '', version: 'v1', plural: 'configmaps', namespace: 'team' },
     read: (object) => ({ item: object }),
     listener: {
-      listed: () => reported.push('listed'),
-      changed: () => {},
+      changed: () => {
+        if (reported.length === 0) reported.push('listed');
+      },
       unreachable: () => reported.push('unreachable'),
       reachable: () => reported.push('reachable'),
       skipped: () => {},
