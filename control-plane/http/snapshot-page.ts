@@ -4,15 +4,9 @@
  */
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
-import type { Capabilities } from '../../rules/language/capabilities.ts';
 import { defaultFleet } from '../../rules/language/kinds.ts';
-import { type ConfigStatus, findCondition, objectKey, textIn } from '../model/config-object.ts';
-import {
-  acceptedRow,
-  type ClusterDecision,
-  type ObjectOutcome,
-  type ServedConfig,
-} from '../model/decision.ts';
+import { type Condition, findCondition, objectKey, textIn } from '../model/config-object.ts';
+import { acceptedRow, type ObjectOutcome, type ServedConfig } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { snapshotFor } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
@@ -26,16 +20,17 @@ function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Gen
   let separator = '';
   for (const { head, ...rows } of fleets) {
     yield `${separator}${JSON.stringify(head).slice(0, -1)}`;
-    for (const [name, entries] of Object.entries(rows)) yield* jsonArray(name, entries);
+    for (const [name, entries] of Object.entries(rows))
+      yield* jsonArray(`,${JSON.stringify(name)}:`, entries);
     yield '}';
     separator = ',';
   }
   yield ']}';
 }
 
-/** The next field of an object that is open. */
-function* jsonArray(name: string, entries: Iterable<unknown>): Generator<string> {
-  yield `,${JSON.stringify(name)}:[`;
+/** Yields a JSON array after `start`, with a line for each entry. */
+export function* jsonArray(start: string, entries: Iterable<unknown>): Generator<string> {
+  yield `${start}[`;
   let separator = ' ';
   for (const entry of entries) {
     yield `${separator}${JSON.stringify(entry)}`;
@@ -65,27 +60,16 @@ function resourceLine({ name, domain, rules, hash, bytes }: ResourceRow): string
 }
 
 function limiterLine(row: LimiterRow): string {
-  const {
-    name,
-    replica,
-    isWeir,
-    capabilities,
-    isTooOld,
-    connectedSince,
-    acceptedVersion,
-    isCurrent,
-    refusal,
-  } = row;
-  const inForce =
-    acceptedVersion === null ? 'nothing acknowledged' : `acknowledged ${plain(acceptedVersion)}`;
+  const { acceptedVersion: version, refusal, capabilities } = row;
+  const inForce = version === null ? 'nothing acknowledged' : `acknowledged ${plain(version)}`;
   const facts = [
-    isCurrent ? `${inForce} (current)` : inForce,
+    row.isCurrent ? `${inForce} (current)` : inForce,
     ...(refusal === null ? [] : [`rejected ${refusal.version}: ${plain(refusal.message)}`]),
-    isWeir ? 'Weir' : 'not Weir',
-    `${isTooOld ? 'does not support all rules, ' : ''}supports ${capabilities.length === 0 ? 'no capabilities' : capabilities.join(' ')}`,
-    `at ${replica} since ${connectedSince}`,
+    row.isWeir ? 'Weir' : 'not Weir',
+    `${row.isTooOld ? 'does not support all rules, ' : ''}supports ${capabilities.length === 0 ? 'no capabilities' : capabilities.join(' ')}`,
+    `at ${row.replica} since ${row.connectedSince}`,
   ];
-  return `  limiter ${plain(name)}: ${facts.join(', ')}`;
+  return `  limiter ${plain(row.name)}: ${facts.join(', ')}`;
 }
 
 function objectLine({ name, generation, accepted, served, programmed }: ObjectRow): string {
@@ -93,19 +77,20 @@ function objectLine({ name, generation, accepted, served, programmed }: ObjectRo
     accepted.status ? 'accepted' : `not accepted (${accepted.reason}: ${plain(accepted.message)})`,
     served === null
       ? 'not served'
-      : `served as generation ${served.generation}, ${counted(served.rules, 'rule')}, hash ${served.hash}${needsText(served)}`,
-    programmed === null ? 'programmed unknown' : programmedText(programmed),
+      : `served as generation ${served.generation}, ${counted(served.rules, 'rule')}, hash ${served.hash}`,
+    ...(served === null || served.needs.length === 0
+      ? []
+      : [
+          `needs ${served.needs.join(' ')}`,
+          `other limiters get ${served.fallbackGeneration === null ? 'nothing' : `generation ${served.fallbackGeneration}`}`,
+        ]),
+    programmed === null
+      ? 'programmed unknown'
+      : programmed.status === 'True'
+        ? 'programmed'
+        : `not programmed (${programmed.reason}: ${plain(programmed.message)})`,
   ];
   return `  object ${plain(name)}: generation ${generation}, ${facts.join(', ')}`;
-}
-
-function needsText({ needs, fallbackGeneration }: NonNullable<ObjectRow['served']>): string {
-  if (needs.length === 0) return '';
-  return `, needs ${needs.join(' ')}, other limiters get ${fallbackGeneration === null ? 'nothing' : `generation ${fallbackGeneration}`}`;
-}
-
-function programmedText({ status, reason, message }: NonNullable<ObjectRow['programmed']>): string {
-  return status === 'True' ? 'programmed' : `not programmed (${reason}: ${plain(message)})`;
 }
 
 function counted(count: number, noun: string): string {
@@ -130,7 +115,7 @@ export async function answerSnapshot(call: HttpCall, view: ControlPlaneView): Pr
     return;
   }
   const wanted = target.query.get('fleet');
-  const fleets = fleetPages(view, wanted ?? undefined);
+  const fleets = fleetPages(view, wanted);
   if (wanted !== null && fleets.length === 0) {
     sendError(response, 404, `fleet ${JSON.stringify(wanted)} has neither limiters nor RateLimitConfigs`);
   } else if (format === 'json') await sendLines(response, snapshotJson(view, fleets), 'application/json');
@@ -148,15 +133,6 @@ function acceptedFormat(accept: string): 'json' | 'text' {
   return namesJson ? 'json' : 'text';
 }
 
-/** A fleet. Its rows are created while they are read, so that a page can be written in slices. */
-export interface FleetPage {
-  /** The totals of the following rows; `version` is null before the first complete list. */
-  head: { fleet: string; version: string | null; rules: number; bytes: number };
-  resources: Iterable<ResourceRow>;
-  limiters: Iterable<LimiterRow>;
-  objects: Iterable<ObjectRow>;
-}
-
 /** The snapshot for limiters of a fleet without objects. */
 const nothing = fleetSnapshot('', []);
 
@@ -167,15 +143,8 @@ interface Fleet {
 }
 
 /** Returns fleets by name; `wanted` selects one. An object of which nothing is served is listed in the fleet that it names. */
-export function fleetPages(view: ControlPlaneView, wanted?: string): readonly FleetPage[] {
+function fleetPages(view: ControlPlaneView, wanted: string | null): FleetPage[] {
   const decision = view.decision();
-  return gatherFleets(decision, view)
-    .filter(({ name }) => wanted === undefined || name === wanted)
-    .sort((a, b) => compare(a.name, b.name))
-    .map((fleet) => fleetPage(fleet, decision, view));
-}
-
-function gatherFleets(decision: ClusterDecision | undefined, view: ControlPlaneView): Fleet[] {
   const fleets = new Map<string, Fleet>();
   const fleetOf = (name: string): Fleet => {
     const fleet = fleets.get(name) ?? { name, outcomes: [], limiters: [] };
@@ -190,13 +159,22 @@ function gatherFleets(decision: ClusterDecision | undefined, view: ControlPlaneV
   for (const { replica, limiters } of view.reports()) {
     for (const limiter of limiters) fleetOf(limiter.fleet).limiters.push({ replica, limiter });
   }
-  return [...fleets.values()];
+  return [...fleets.values()]
+    .filter(({ name }) => wanted === null || name === wanted)
+    .sort((a, b) => compare(a.name, b.name))
+    .map((fleet) => fleetPage(fleet, decision && (decision.fleets.get(fleet.name) ?? nothing), view));
 }
 
-function fleetPage(fleet: Fleet, decision: ClusterDecision | undefined, view: ControlPlaneView): FleetPage {
-  const snapshot = decision && (decision.fleets.get(fleet.name) ?? nothing);
-  const rules = rulesByResource(fleet.outcomes);
+type FleetPage = ReturnType<typeof fleetPage>;
+
+/** Returns a fleet. Its rows are created while they are read, so that a page can be written in slices. */
+function fleetPage(fleet: Fleet, snapshot: FleetSnapshot | undefined, view: ControlPlaneView) {
+  const rules = new Map<string, number>();
+  for (const { served } of fleet.outcomes) {
+    if (served !== undefined) rules.set(served.resource, (rules.get(served.resource) ?? 0) + served.rules);
+  }
   return {
+    /** The totals of the following rows; `version` is null before the first complete list. */
     head: {
       fleet: fleet.name,
       version: snapshot?.version ?? null,
@@ -209,33 +187,62 @@ function fleetPage(fleet: Fleet, decision: ClusterDecision | undefined, view: Co
   };
 }
 
-function rulesByResource(outcomes: readonly ObjectOutcome[]): Map<string, number> {
-  const rules = new Map<string, number>();
-  for (const { served } of outcomes) {
-    if (served !== undefined) rules.set(served.resource, (rules.get(served.resource) ?? 0) + served.rules);
-  }
-  return rules;
-}
-
-function* resourceRows(
-  snapshot: FleetSnapshot | undefined,
-  rules: ReadonlyMap<string, number>,
-): Generator<ResourceRow> {
+function* resourceRows(snapshot: FleetSnapshot | undefined, rules: ReadonlyMap<string, number>) {
   for (const { name, domain, hash, bytes } of snapshot?.resources ?? []) {
     yield { name, domain, rules: rules.get(name) ?? 0, hash, bytes: bytes.length };
   }
 }
 
-function* limiterRows({ limiters }: Fleet, snapshot: FleetSnapshot | undefined): Generator<LimiterRow> {
+function* limiterRows({ limiters }: Fleet, snapshot: FleetSnapshot | undefined) {
   limiters.sort((a, b) => compare(a.limiter.name, b.limiter.name) || compare(a.replica, b.replica));
-  for (const { replica, limiter } of limiters) yield limiterRow(replica, limiter, snapshot);
+  for (const { replica, limiter } of limiters) {
+    const { name, isWeir, capabilities, connectedMs, acceptedVersion = null, refusal = null } = limiter;
+    const own = snapshot && snapshotFor(snapshot, capabilities);
+    yield {
+      ...{ name, replica, isWeir, capabilities },
+      /** Whether the limiter does not support all rules of the fleet, and gets others. */
+      isTooOld: own !== snapshot,
+      connectedSince: new Date(connectedMs).toISOString(),
+      /** Null if it has accepted nothing. */
+      acceptedVersion,
+      /** Whether the accepted version is the served version. */
+      isCurrent: acceptedVersion === own?.version,
+      refusal,
+    };
+  }
 }
 
-function* objectRows({ outcomes }: Fleet, view: ControlPlaneView): Generator<ObjectRow> {
+function* objectRows({ outcomes }: Fleet, view: ControlPlaneView) {
   const keyed = outcomes.map((outcome) => ({ key: objectKey(outcome.object), outcome }));
   keyed.sort((a, b) => compare(a.key, b.key));
-  for (const { key, outcome } of keyed) yield objectRow(key, outcome, view.statusOf(outcome.object));
+  for (const { key, outcome } of keyed) {
+    const { object, accepted, served } = outcome;
+    const programmed = findCondition(view.statusOf(object), 'Programmed');
+    yield {
+      name: key,
+      generation: object.generation,
+      accepted: acceptedRow(accepted),
+      served: served === undefined ? null : servedRow(served),
+      /** Null before the first status of the object. */
+      programmed: programmed === undefined ? null : conditionRow(programmed),
+    };
+  }
 }
+
+function servedRow({ generation, domain, resource, rules, hash, needs, fallback }: ServedConfig) {
+  /** The generation for limiters with fewer capabilities. Null: none, or the same one. */
+  const fallbackGeneration = fallback?.generation ?? null;
+  return { generation, domain, resource, rules, hash, needs, fallbackGeneration };
+}
+
+function conditionRow({ status, reason, message }: Condition) {
+  return { status, reason, message };
+}
+
+type RowOf<Rows> = Rows extends Iterable<infer Row> ? Row : never;
+type ResourceRow = RowOf<FleetPage['resources']>;
+type LimiterRow = RowOf<FleetPage['limiters']>;
+export type ObjectRow = RowOf<FleetPage['objects']>;
 
 function sum(numbers: Iterable<number>): number {
   let total = 0;
@@ -245,87 +252,4 @@ function sum(numbers: Iterable<number>): number {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-export interface ResourceRow {
-  name: string;
-  domain: string;
-  rules: number;
-  hash: string;
-  bytes: number;
-}
-
-export interface LimiterRow {
-  name: string;
-  replica: string;
-  isWeir: boolean;
-  capabilities: Capabilities;
-  /** Whether the limiter does not support all rules of the fleet, and gets others. */
-  isTooOld: boolean;
-  connectedSince: string;
-  /** Null if it has accepted nothing. */
-  acceptedVersion: string | null;
-  /** Whether the accepted version is the served version. */
-  isCurrent: boolean;
-  refusal: { version: string; message: string } | null;
-}
-
-export interface ObjectRow {
-  name: string;
-  generation: number;
-  accepted: { status: boolean; reason: string; message: string };
-  served:
-    | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'needs'> & {
-        /** The generation for limiters with fewer capabilities. Null: none, or the same one. */
-        fallbackGeneration: number | null;
-      })
-    | null;
-  /** Null before the first status of the object. */
-  programmed: { status: string; reason: string; message: string } | null;
-}
-
-/** `snapshot`: the served snapshot of the fleet. */
-export function limiterRow(
-  replica: string,
-  limiter: LimiterReport,
-  snapshot: FleetSnapshot | undefined,
-): LimiterRow {
-  const { name, isWeir, capabilities, connectedMs, acceptedVersion, refusal } = limiter;
-  const own = snapshot && snapshotFor(snapshot, capabilities);
-  return {
-    name,
-    replica,
-    isWeir,
-    capabilities,
-    isTooOld: own !== snapshot,
-    connectedSince: new Date(connectedMs).toISOString(),
-    acceptedVersion: acceptedVersion ?? null,
-    isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
-    refusal: refusal ?? null,
-  };
-}
-
-export function objectRow(name: string, outcome: ObjectOutcome, status: ConfigStatus | undefined): ObjectRow {
-  const { object, accepted } = outcome;
-  return {
-    name,
-    generation: object.generation,
-    accepted: acceptedRow(accepted),
-    served: servedPart(outcome.served),
-    programmed: programmedPart(status),
-  };
-}
-
-function servedPart(served: ServedConfig | undefined): ObjectRow['served'] {
-  if (served === undefined) return null;
-  const { generation, domain, resource, rules, hash, needs, fallback } = served;
-  const fallbackGeneration = fallback?.generation ?? null;
-  return { generation, domain, resource, rules, hash, needs, fallbackGeneration };
-}
-
-function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed'] {
-  const condition = findCondition(status, 'Programmed');
-  if (condition === undefined) return null;
-  const { status: value, reason, message } = condition;
-  return { status: value, reason, message };
 }

@@ -12,6 +12,7 @@ import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
 import { isEndReason } from '../model/reasons.ts';
 import { snapshotFor } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
+import { jsonArray } from './snapshot-page.ts';
 
 export interface StatusRoutesParts {
   view: ControlPlaneView;
@@ -36,13 +37,8 @@ export function statusRoutes(parts: StatusRoutesParts): ApiRoute[] {
 
 /** One line for each entry, so that the list can be written in slices. */
 function* listLines(name: string, rows: Iterable<object>): Generator<string> {
-  yield `{${JSON.stringify(name)}:[`;
-  let separator = '';
-  for (const row of rows) {
-    yield separator + JSON.stringify(row);
-    separator = ',';
-  }
-  yield ']}';
+  yield* jsonArray(`{${JSON.stringify(name)}:`, rows);
+  yield '}';
 }
 
 function statusJson({ view, version }: StatusRoutesParts): object {
@@ -70,27 +66,17 @@ function limiterJson(
   { replica, one }: { replica: string; one: LimiterReport },
   served: FleetSnapshot | undefined,
 ): object {
-  const {
-    name,
-    instance,
-    address,
-    isWeir,
-    acceptedVersion,
-    sentVersion,
-    refusal,
-    capabilities,
-    connectedMs,
-  } = one;
+  const { name, instance = null, address = null, isWeir, capabilities, connectedMs } = one;
+  const { acceptedVersion: accepted = null, sentVersion: sent = null, refusal = null } = one;
   const own = served && snapshotFor(served, capabilities);
   return {
-    ...{ name, instance: instance ?? null, address: address ?? null, replica, isWeir },
-    accepted: acceptedVersion ?? null,
+    ...{ name, instance, address, replica, isWeir, accepted },
     /** The version that was sent, but neither accepted nor rejected yet. */
-    sent: sentVersion ?? null,
-    isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
+    sent,
+    isCurrent: accepted === own?.version,
     /** Whether the limiter does not support all rules of the fleet, and gets others. */
     isTooOld: own !== served,
-    refusal: refusal ?? null,
+    refusal,
     capabilities,
     connectedAt: new Date(connectedMs).toISOString(),
   };
