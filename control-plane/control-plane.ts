@@ -240,7 +240,7 @@ export class ControlPlane {
         domainsHeld: () => heldDomains(this.#loop.world.policy?.records),
         replicasAlive: () => this.#loop.world.reports.length,
         statusWritesWaiting: () => this.#loop.statusesWaiting,
-        webhookEventsQueued: () => this.#webhooks?.status().reduce((sum, { queued }) => sum + queued, 0) ?? 0,
+        webhookEventsQueued: () => this.#webhooks?.queued ?? 0,
       },
       version: packageVersion(),
       nodeVersion: process.versions.node,

@@ -134,7 +134,7 @@ export async function openTlsListener(options: TlsListenerOptions): Promise<Http
     (await watchTlsCredentials({
       files,
       timers,
-      ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
+      reloadIntervalMs,
       changed: (next) => {
         server.useTls(next);
         lines.certificateChanged(log, { listener: name });

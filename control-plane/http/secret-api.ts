@@ -157,23 +157,17 @@ function parseApiToken(text: string): string {
 }
 
 async function openToken(options: SecretApiOptions): Promise<{ current(): string; close(): void }> {
-  const { log } = options;
+  const { timers, log, intervalMs, token: place } = options;
   let current = '';
   const opened = await openSecret({
-    ...watchOptions(options),
-    place: options.token,
+    ...{ timers, log, intervalMs, place, setting: 'API_TOKEN_FILE' },
     parse: parseApiToken,
-    changed: (token) => {
-      if (token === current) return;
+    replace: (token) => {
+      const isOther = token !== current;
       current = token;
-      lines.secretRotated(log, { secret: 'API_TOKEN_FILE' });
+      return isOther;
     },
-    rejected: (reason) => lines.secretRejected(log, { secret: 'API_TOKEN_FILE', reason }),
   });
   current = opened.first;
   return { current: () => current, close: () => opened.close() };
-}
-
-function watchOptions({ timers, intervalMs }: SecretApiOptions): { timers: Timers; intervalMs?: number } {
-  return intervalMs === undefined ? { timers } : { timers, intervalMs };
 }

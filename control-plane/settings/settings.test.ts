@@ -79,8 +79,8 @@ describe('parseControlPlaneSettings', () => {
       "DOMAIN_OWNERS: entry 1 'shop' needs '=' between a domain and its namespaces",
       "DOMAIN_OWNERS: entry 2 '*=Platform' has 'Platform' in place of a namespace",
     ],
-    [{ XDS_TLS_CERT: '/c.pem' }, 'XDS_TLS_KEY: is needed with XDS_TLS_CERT'],
-    [{ XDS_TLS_KEY: '/k.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_KEY'],
+    [{ XDS_TLS_CERT: '/c.pem' }, 'XDS_TLS_CERT: needs XDS_TLS_KEY as well'],
+    [{ XDS_TLS_KEY: '/k.pem' }, 'XDS_TLS_KEY: needs XDS_TLS_CERT as well'],
     [{ XDS_TLS_CLIENT_CACERT: '/ca.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_CLIENT_CACERT'],
     [
       { XDS_CLIENT_FLEETS: 'a=b' },
@@ -111,8 +111,8 @@ describe('parseControlPlaneSettings', () => {
       { STATUS_WRITES_PER_SECOND: '0' },
       'STATUS_WRITES_PER_SECOND: "0" is not accepted, expected a whole number from 1 to 10000',
     ],
-    [{ ADMISSION_TLS_CERT: '/c.pem' }, 'ADMISSION_TLS_KEY: is needed with ADMISSION_TLS_CERT'],
-    [{ ADMISSION_TLS_KEY: '/k.pem' }, 'ADMISSION_TLS_CERT: is needed with ADMISSION_TLS_KEY'],
+    [{ ADMISSION_TLS_CERT: '/c.pem' }, 'ADMISSION_TLS_CERT: needs ADMISSION_TLS_KEY as well'],
+    [{ ADMISSION_TLS_KEY: '/k.pem' }, 'ADMISSION_TLS_KEY: needs ADMISSION_TLS_CERT as well'],
     [
       { ...directory, ADMISSION_TLS_CERT: '/c.pem', ADMISSION_TLS_KEY: '/k.pem' },
       'ADMISSION_TLS_CERT: has no effect with SOURCE=DIRECTORY: remove it',
@@ -139,7 +139,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { ...lookupInside, API_TLS_CERT: '/c.pem', API_TOKEN: token },
-      'API_TLS_KEY: is needed with API_TLS_CERT',
+      'API_TLS_CERT: needs API_TLS_KEY as well',
     ],
     [
       { API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem' },
@@ -170,7 +170,7 @@ describe('parseControlPlaneSettings', () => {
       { XDS_HOST: host },
       `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} anyone who reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true to allow every client`,
     ]),
-    [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
+    [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_KEY: needs API_TLS_CERT as well'],
     [
       { ...lookupInside, API_TOKEN: token, API_TOKEN_FILE: '/t' },
       'API_TOKEN_FILE: is set together with API_TOKEN: keep one of them',

@@ -5,6 +5,7 @@ import { formatGoDuration } from '../../process/settings/go-values.ts';
 import {
   type Check,
   type Environment,
+  pairCheck,
   problems,
   readSettings,
   type SettingsError,
@@ -70,10 +71,16 @@ export function problemsOf(settings: ReadSettings): SettingsError[] {
 }
 
 function sourceProblems(settings: ReadSettings): SettingsError[] {
-  const { source: kind, manifestsDirectory, watchNamespaces, labelSelector: selector } = settings;
+  const { source: kind, manifestsDirectory, watchNamespaces, labelSelector, admissionTlsCert } = settings;
   const services = [...(settings.fleetServices ?? [])];
   const [twice] = services.find(([, names]) => names.length > 1) ?? [];
   if (kind === undefined) return [];
+  const ofClusters: readonly (readonly [isSet: boolean, variable: string])[] = [
+    [(watchNamespaces?.length ?? 0) > 0, 'WATCH_NAMESPACES'],
+    [isSet(labelSelector), 'LABEL_SELECTOR'],
+    [services.length > 0, 'FLEET_SERVICES'],
+    [isSet(admissionTlsCert), 'ADMISSION_TLS_CERT'],
+  ];
   const isDirectory = kind === 'DIRECTORY';
   return problems([
     [isDirectory && manifestsDirectory === '', 'MANIFESTS_DIRECTORY', 'is needed with SOURCE=DIRECTORY'],
@@ -82,13 +89,9 @@ function sourceProblems(settings: ReadSettings): SettingsError[] {
       'MANIFESTS_DIRECTORY',
       'has an effect only with SOURCE=DIRECTORY: set that as well, or remove it',
     ],
-    [
-      isDirectory && (watchNamespaces?.length ?? 0) > 0,
-      'WATCH_NAMESPACES',
-      'has no effect with SOURCE=DIRECTORY: remove it',
-    ],
-    [isDirectory && isSet(selector), 'LABEL_SELECTOR', 'has no effect with SOURCE=DIRECTORY: remove it'],
-    [isDirectory && services.length > 0, 'FLEET_SERVICES', 'has no effect with SOURCE=DIRECTORY: remove it'],
+    ...ofClusters.map(([isUsed, variable]): Check => {
+      return [isDirectory && isUsed, variable, 'has no effect with SOURCE=DIRECTORY: remove it'];
+    }),
     [twice !== undefined, 'FLEET_SERVICES', `names two Services for fleet '${twice}': one is all it takes`],
   ]);
 }
@@ -99,30 +102,14 @@ function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
 }
 
 function tlsProblems(settings: ReadSettings): SettingsError[] {
-  const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, apiTlsCert, apiTlsKey, apiHost } = settings;
-  const { admissionTlsCert, admissionTlsKey } = settings;
+  const { xdsTlsCert = '', xdsTlsKey = '', xdsTlsClientCacert, apiHost } = settings;
+  const { apiTlsCert = '', apiTlsKey = '', admissionTlsCert = '', admissionTlsKey = '' } = settings;
   const hasToken = isSet(settings.apiToken) || isSet(settings.apiTokenFile);
   return problems([
-    [isSet(xdsTlsCert) && xdsTlsKey === '', 'XDS_TLS_KEY', 'is needed with XDS_TLS_CERT'],
-    [isSet(xdsTlsKey) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_KEY'],
+    pairCheck(true, ['XDS_TLS_CERT', xdsTlsCert], ['XDS_TLS_KEY', xdsTlsKey]),
     [isSet(xdsTlsClientCacert) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_CLIENT_CACERT'],
-    [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
-    [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
-    [
-      isSet(admissionTlsCert) && admissionTlsKey === '',
-      'ADMISSION_TLS_KEY',
-      'is needed with ADMISSION_TLS_CERT',
-    ],
-    [
-      isSet(admissionTlsKey) && admissionTlsCert === '',
-      'ADMISSION_TLS_CERT',
-      'is needed with ADMISSION_TLS_KEY',
-    ],
-    [
-      isSet(admissionTlsCert) && settings.source === 'DIRECTORY',
-      'ADMISSION_TLS_CERT',
-      'has no effect with SOURCE=DIRECTORY: remove it',
-    ],
+    pairCheck(true, ['API_TLS_CERT', apiTlsCert], ['API_TLS_KEY', apiTlsKey]),
+    pairCheck(true, ['ADMISSION_TLS_CERT', admissionTlsCert], ['ADMISSION_TLS_KEY', admissionTlsKey]),
     [
       isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
       'API_TOKEN_FILE',

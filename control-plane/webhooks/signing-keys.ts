@@ -6,6 +6,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import { lines } from '../telemetry/log-lines.ts';
 
 /** The path of the secret lookup, which answers with the current secret. */
 export const secretPath = '/v1/webhooks/default/secret';
@@ -127,25 +129,38 @@ function secretProblem(secret: string): string | undefined {
 /** The source of a secret: an environment variable, which never changes, or a file, which is read again when it changes. */
 export type SecretPlace = { variable: string; value: string } | { file: string };
 
-export interface SecretOptions<Value> {
+export interface SecretOptions<Value> extends Pick<Telemetry, 'log'> {
   place: SecretPlace;
+  /** The setting with the file, for the log. */
+  setting: string;
   /** Throws a SecretError. */
   parse(text: string): Value;
   timers: Timers;
   /** The interval at which the file is checked. Defaults to 5 s. */
-  intervalMs?: number;
-  changed(value: Value): void;
-  /** The file currently contains no valid value. The previous value stays. */
-  rejected(reason: string): void;
+  intervalMs?: number | undefined;
+  /** Uses a value that is not the first, and returns whether it differs from the last one. */
+  replace(value: Value): boolean;
 }
 
-/** Rejects with a SecretError that names the variable, or a WatchedFilesError that names the file. */
+/**
+ * Opens a secret, and logs when its file has another one, or none that is valid: then the previous one stays. Rejects with a SecretError
+ * that names the variable, or a WatchedFilesError that names the file.
+ */
 export async function openSecret<Value>(
   options: SecretOptions<Value>,
 ): Promise<{ first: Value; close(): void }> {
-  const { place, parse, ...watch } = options;
-  if ('file' in place)
-    return watchFiles({ ...watch, paths: [place.file], read: ([text = '']) => parse(text) });
+  const { place, setting: secret, parse, replace, log, ...watch } = options;
+  if ('file' in place) {
+    return watchFiles({
+      ...watch,
+      paths: [place.file],
+      read: ([text = '']) => parse(text),
+      changed: (value) => {
+        if (replace(value)) lines.secretRotated(log, { secret });
+      },
+      rejected: (reason) => lines.secretRejected(log, { secret, reason }),
+    });
+  }
   try {
     return { first: parse(place.value), close: () => {} };
   } catch (error) {

@@ -39,8 +39,8 @@ export interface Webhooks {
    * will, but not if this process ends before.
    */
   notify(event: WebhookEvent, settled?: () => void): void;
-  /** Returns the status of each endpoint, in the order of `urls`. */
-  status(): EndpointStatus[];
+  /** The number of events that wait or are in flight, of all endpoints. */
+  readonly queued: number;
   /** Returns the secret for receivers. Never log it. */
   signingSecret(): string;
   /** Tries due events once more, waits for at most this time, and drops the rest. */
@@ -55,14 +55,10 @@ const concurrency = 8;
 export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
   const { clock, timers, log } = options;
   const secret = await openSecret({
-    place: options.secret,
+    ...{ timers, log, place: options.secret, setting: 'WEBHOOK_SECRET_FILE' },
     parse: parseSigningSecrets,
-    timers,
-    ...(options.secretIntervalMs === undefined ? {} : { intervalMs: options.secretIntervalMs }),
-    changed: (secrets) => {
-      if (keys.replace(secrets)) lines.secretRotated(log, { secret: 'WEBHOOK_SECRET_FILE' });
-    },
-    rejected: (reason) => lines.secretRejected(log, { secret: 'WEBHOOK_SECRET_FILE', reason }),
+    intervalMs: options.secretIntervalMs,
+    replace: (secrets) => keys.replace(secrets),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
   const drops = new LogThrottle<DroppedEvent>(timers, (drop, count) =>
@@ -97,7 +93,9 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
       };
       for (const delivery of deliveries) delivery.add(queued);
     },
-    status: () => deliveries.map(({ status }) => status),
+    get queued() {
+      return deliveries.reduce((sum, { queued }) => sum + queued, 0);
+    },
     signingSecret: () => keys.current,
     async close(graceMs) {
       await Promise.all(deliveries.map((delivery) => delivery.close(graceMs)));
@@ -119,7 +117,7 @@ export interface DroppedEvent {
   reason: WebhookDropReason;
 }
 
-export interface EndpointDeliveryOptions extends Telemetry {
+interface EndpointDeliveryOptions extends Telemetry {
   /** The endpoint's masked name. */
   label: string;
   queue: DeliveryQueue<QueuedEvent>;
@@ -129,29 +127,10 @@ export interface EndpointDeliveryOptions extends Telemetry {
   drops: LogThrottle<DroppedEvent>;
 }
 
-export interface EndpointStatus {
-  /** The URL with its secrets masked. */
-  endpoint: string;
-  /** The number of events that wait or are in flight. */
-  queued: number;
-  delivered: number;
-  /** The number of failed attempts, not events. */
-  failed: number;
-  /** The number of events that the endpoint will never get. */
-  dropped: number;
-  /** The error of the newest failed attempt. Undefined after a success. */
-  lastError: string | undefined;
-  /** Whether the endpoint has answered 410. */
-  isGone: boolean;
-}
-
 /** Delivers the events in one endpoint's queue, at the queue's pace. Endpoints are independent of each other. */
-export class EndpointDelivery {
+class EndpointDelivery {
   readonly #options: EndpointDeliveryOptions;
-  #delivered = 0;
-  #failed = 0;
-  #dropped = 0;
-  #lastError: string | undefined;
+  /** Whether the endpoint has answered 410. */
   #isGone = false;
   /** Whether no more events are accepted. */
   #isClosing = false;
@@ -166,16 +145,8 @@ export class EndpointDelivery {
     this.#options = options;
   }
 
-  get status(): EndpointStatus {
-    return {
-      endpoint: this.#options.label,
-      queued: this.#options.queue.size,
-      delivered: this.#delivered,
-      failed: this.#failed,
-      dropped: this.#dropped,
-      lastError: this.#lastError,
-      isGone: this.#isGone,
-    };
+  get queued(): number {
+    return this.#options.queue.size;
   }
 
   add(queued: QueuedEvent): void {
@@ -238,15 +209,11 @@ export class EndpointDelivery {
     const { id, event } = message;
     if (result.outcome === 'delivered') {
       queue.delivered(id, this.#nowMs());
-      this.#delivered += 1;
-      this.#lastError = undefined;
       metrics.all.webhookDelivered.inc();
       lines.webhookDelivered(log, { endpoint, ...event, attempt });
       message.settled?.();
       return;
     }
-    this.#failed += 1;
-    this.#lastError = result.reason;
     if (result.outcome === 'gone' && !this.#isGone) {
       this.#isGone = true;
       lines.webhookEndpointGone(log, { endpoint });
@@ -265,7 +232,6 @@ export class EndpointDelivery {
   #drop(reason: WebhookDropReason, lost: readonly QueuedEvent[]): void {
     if (lost.length === 0) return;
     const { label: endpoint, metrics, drops } = this.#options;
-    this.#dropped += lost.length;
     if (reason !== 'shutdown') for (const { settled } of lost) settled?.();
     metrics.all.webhookDropped.inc({ reason }, lost.length);
     drops.note({ endpoint, reason }, JSON.stringify([endpoint, reason]), lost.length);

@@ -26,7 +26,7 @@ export interface Identity {
 }
 
 export interface CallerIdentityOptions {
-  /** Whether certificates of clients are verified, see `tlsTransport`. */
+  /** Whether certificates of clients are verified, see `tlsServer`. */
   certificates: boolean;
   /** Undefined if there is no file of tokens. */
   tokens: TokenNames | undefined;

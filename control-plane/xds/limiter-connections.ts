@@ -4,7 +4,12 @@
  */
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import {
+  createServer as createTlsServer,
+  type SecureContextOptions,
+  type TLSSocket,
+  type Server as TlsServer,
+} from 'node:tls';
 import {
   ServerInterceptingCall,
   type ServerInterceptingCallInterface,
@@ -205,33 +210,26 @@ export interface TransportOptions {
 }
 
 /**
- * The process creates the sockets itself. So binding errors are exact, TLS files change without a restart, and shutdown has a time limit.
+ * Creates the server of a port. The process creates the sockets itself. So binding errors are exact, TLS files change without a restart,
+ * and shutdown has a time limit.
  */
-export interface XdsTransport {
-  server: Server;
-}
-
-export function plainTransport({ connections, accept }: TransportOptions): XdsTransport {
+export function plainServer({ connections, accept }: TransportOptions): Server {
   const server = createPlainServer({ noDelay: true });
   server.on('connection', (socket) => {
     connections.add(socket);
     accept(socket);
   });
-  return { server };
+  return server;
 }
 
-export interface TlsTransport extends XdsTransport {
-  /** Sets the credentials for new handshakes. Open connections stay. */
-  useCredentials(credentials: SecureContextOptions): void;
-}
-
-export interface TlsTransportOptions extends TransportOptions {
-  /** With `ca`, clients without a certificate are accepted, too. If a client sends a certificate, it is still verified. */
-  mayShowNone: boolean;
-}
-
-/** With `ca`, clients must send a certificate of one of these authorities. */
-export function tlsTransport(credentials: SecureContextOptions, options: TlsTransportOptions): TlsTransport {
+/**
+ * Creates the server of a port with TLS. `setSecureContext` sets the credentials for new handshakes. With `ca`, clients must send a
+ * certificate of one of these authorities. With `mayShowNone`, a client need not send one, but a certificate is still verified.
+ */
+export function tlsServer(
+  credentials: SecureContextOptions,
+  options: TransportOptions & { mayShowNone: boolean },
+): TlsServer {
   const needsClientCertificate = credentials.ca !== undefined;
   const { connections } = options;
   const server = createTlsServer({
@@ -253,7 +251,7 @@ export function tlsTransport(credentials: SecureContextOptions, options: TlsTran
   server.on('tlsClientError', (error, socket) =>
     options.handshakeFailed(peerOf(socket), handshakeProblem(error, socket)),
   );
-  return { server, useCredentials: (next) => server.setSecureContext(listenerCredentials(next)) };
+  return server;
 }
 
 /** Returns the problem of a certificate that is invalid although TLS itself accepted it. */

@@ -1,4 +1,5 @@
 /** The listener for limiters: aggregated discovery in both forms, and the health service. */
+import type { Server as NetServer } from 'node:net';
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
@@ -8,7 +9,11 @@ import { HealthService } from '../../process/grpc/health-service.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { LogThrottle, type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
-import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import {
+  listenerCredentials,
+  type TlsFiles,
+  watchTlsCredentials,
+} from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -25,11 +30,9 @@ import { registerHealth } from './health-calls.ts';
 import {
   LimiterConnections,
   type LimiterConnectionsOptions,
-  plainTransport,
-  type TlsTransport,
-  tlsTransport,
+  plainServer,
+  tlsServer,
   watchUnfinishedMessages,
-  type XdsTransport,
 } from './limiter-connections.ts';
 import type { CallListener, DiscoveryCall } from './limiter-stream.ts';
 import type { LimiterStreams } from './limiter-streams.ts';
@@ -83,7 +86,7 @@ export class XdsServer {
   readonly #strangerRejected: ThrottledLine<{ peer: string; reason: string }>;
   readonly #reviewFailed: ThrottledLine<{ reason: string }>;
   readonly #wasCut: ThrottledLine<{ peer: string; reason: string }>;
-  #transport: XdsTransport | undefined;
+  #server: NetServer | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
   /** Streams whose token the API server is reviewing. */
@@ -118,8 +121,8 @@ export class XdsServer {
   async listen(address: ListenAddress): Promise<{ port: number }> {
     try {
       await this.#openTokens();
-      this.#transport = await this.#openTransport();
-      return await bind(this.#transport.server, address);
+      this.#server = await this.#openServer();
+      return await bind(this.#server, address);
     } catch (error) {
       this.#closeTokens();
       this.#closeCredentials();
@@ -200,7 +203,7 @@ export class XdsServer {
     call.emit('error', { code, details: statusText(message) });
   }
 
-  async #openTransport(): Promise<XdsTransport> {
+  async #openServer(): Promise<NetServer> {
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     const { tls, timers, log } = this.#options;
     const options = {
@@ -208,22 +211,21 @@ export class XdsServer {
       accept: (socket: Parameters<typeof injector.injectConnection>[0]) => injector.injectConnection(socket),
       handshakeFailed: (peer: string, reason: string) => this.#handshakes.note({ peer, reason }),
     };
-    if (tls === undefined) return plainTransport(options);
+    if (tls === undefined) return plainServer(options);
     const { reloadIntervalMs, ...files } = tls;
-    let transport: TlsTransport | undefined;
     const credentials = await watchTlsCredentials({
       files,
       timers,
-      ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
+      reloadIntervalMs,
       changed: (next) => {
-        transport?.useCredentials(next);
+        server.setSecureContext(listenerCredentials(next));
         lines.certificateChanged(log, { listener: 'xDS' });
       },
       rejected: (reason) => lines.certificateRejected(log, { listener: 'xDS', reason }),
     });
     this.#closeCredentials = credentials.close;
-    transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
-    return transport;
+    const server = tlsServer(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
+    return server;
   }
 
   /** A caller without a certificate may prove its identity with a token, or need not prove it. */
@@ -271,7 +273,7 @@ export class XdsServer {
         }
       },
       timers,
-      ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
+      intervalMs: reloadIntervalMs,
       changed: (tokens) => {
         this.#identity.useTokens(tokens);
         this.#options.streams.checkTokens((identity) => this.#identity.staleness(identity));
@@ -290,11 +292,11 @@ export class XdsServer {
     this.#health.stop();
     this.#connections.close();
     this.#options.streams.end(shuttingDown);
-    const transport = this.#transport;
-    if (transport === undefined) return;
+    const server = this.#server;
+    if (server === undefined) return;
     await closeOrCut({
       close: (closed) => {
-        transport.server.close(() => closed());
+        server.close(() => closed());
         this.#grpc.tryShutdown(() => {});
       },
       cut: () => this.#connections.sockets.cut(),

@@ -237,7 +237,7 @@ export class Http2SocketServer {
         files,
         ...(fileSettings === undefined ? {} : { settings: fileSettings }),
         timers,
-        ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
+        reloadIntervalMs,
       },
       listener,
       (credentials) => use(credentials),

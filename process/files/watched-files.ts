@@ -15,7 +15,7 @@ export interface WatchedFilesOptions<Value> {
   read(texts: readonly string[]): Value;
   timers: Timers;
   /** Defaults to 5 s. */
-  intervalMs?: number;
+  intervalMs?: number | undefined;
   /** Called with every value except the first. The next look waits for the promise. */
   changed(value: Value): void | Promise<void>;
   /**

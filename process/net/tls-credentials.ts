@@ -68,7 +68,7 @@ export interface TlsCredentialsOptions {
   settings?: TlsFileSettings;
   timers: Timers;
   /** Defaults to 5 s. */
-  reloadIntervalMs?: number;
+  reloadIntervalMs?: number | undefined;
   changed(credentials: SecureContextOptions): void;
   rejected(reason: string): void;
 }
@@ -95,7 +95,7 @@ export function watchTlsCredentials(
       }
     },
     timers,
-    ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
+    intervalMs: reloadIntervalMs,
     changed,
     rejected,
   });

@@ -277,7 +277,11 @@ function suite(server: () => ApiServer, openssl: string): void {
   it.each([
     { setting: 'ADMISSION_HOST', value: () => '127.0.0.2', seen: / reviews on '127\.0\.0\.2:\d+'/ },
     { setting: 'ADMISSION_PORT', value: () => '0', seen: / reviews on '127\.0\.0\.1:(?!0')\d+'/ },
-    { setting: 'ADMISSION_TLS_CERT', value: () => '', seen: /is needed with ADMISSION_TLS_KEY/ },
+    {
+      setting: 'ADMISSION_TLS_CERT',
+      value: () => '',
+      seen: /ADMISSION_TLS_KEY: needs ADMISSION_TLS_CERT as well/,
+    },
     {
       setting: 'ADMISSION_TLS_KEY',
       value: () => authority.issue({ name: 'stranger' }).keyFile,

@@ -582,14 +582,14 @@ const tlsRows: Row[] = [
   {
     setting: 'XDS_TLS_CERT',
     env: { XDS_TLS_KEY: keyOf('server') },
-    seen: { unset: 'XDS_TLS_CERT: is needed with XDS_TLS_KEY', [pem('server')]: 'server' },
+    seen: { unset: 'XDS_TLS_KEY: needs XDS_TLS_CERT as well', [pem('server')]: 'server' },
     observe: certificate('xds'),
   },
   {
     setting: 'XDS_TLS_KEY',
     env: { XDS_TLS_CERT: pem('server') },
     seen: {
-      unset: 'XDS_TLS_KEY: is needed with XDS_TLS_CERT',
+      unset: 'XDS_TLS_CERT: needs XDS_TLS_KEY as well',
       [keyOf('server')]: 'server',
       [keyOf('limiter')]: 'its key does not belong',
     },
@@ -615,14 +615,14 @@ const tlsRows: Row[] = [
   {
     setting: 'API_TLS_CERT',
     env: { ...withToken, API_TLS_KEY: keyOf('server') },
-    seen: { unset: 'API_TLS_CERT: is needed with API_TLS_KEY', [pem('server')]: 'server' },
+    seen: { unset: 'API_TLS_KEY: needs API_TLS_CERT as well', [pem('server')]: 'server' },
     observe: certificate('api'),
   },
   {
     setting: 'API_TLS_KEY',
     env: { ...withToken, API_TLS_CERT: pem('server') },
     seen: {
-      unset: 'API_TLS_KEY: is needed with API_TLS_CERT',
+      unset: 'API_TLS_CERT: needs API_TLS_KEY as well',
       [keyOf('server')]: 'server',
       [keyOf('limiter')]: 'its key does not belong',
     },
