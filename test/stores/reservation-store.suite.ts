@@ -665,6 +665,29 @@ export function reservationStoreSuite(
   });
 
   it.each([
+    ['a fixed window', new FixedWindow(10)],
+    ['a sliding window', new SlidingWindow({ requests: 10, windowMicros: year })],
+  ])('reserves on %s after refunds of more than a counter can hold', async (_, bound) => {
+    const max = Number.MAX_SAFE_INTEGER;
+    const stem = fresh();
+    const key = `${stem}31536000:${kindOf(bound)}`;
+    const hold = async (amount: number) => {
+      const counters = [reservedCounter({ stem, bound, key, amount, isShadow: true })];
+      return (await reserve(freshId(), counters)).outcome;
+    };
+    const refund = async () => {
+      const given = { key, hits: max, limit: 10, bound: kindOf(bound) === 'fixed' ? undefined : bound };
+      await submit(store, [counterOp({ ...given, negative: true, ttlSeconds: 7200 })]);
+    };
+    for (let times = 0; times < 3; times += 1) {
+      expect(await hold(max)).toBe('reserved');
+      await refund();
+    }
+    expect(await hold(3)).toBe('reserved');
+    expect(await look([reservedCounter({ stem, bound, key })])).toEqual([[3, 3, 4]]);
+  });
+
+  it.each([
     ['a fixed window', new FixedWindow(Number.MAX_SAFE_INTEGER)],
     ['a sliding window', new SlidingWindow({ requests: Number.MAX_SAFE_INTEGER, windowMicros: year })],
   ])('leaves plain hits nothing of %s of 2^53 - 1 that is full', async (_, bound) => {

@@ -12,7 +12,7 @@ import {
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../algorithms/sliding-window.ts';
-import { failAll, type Operation } from '../operation.ts';
+import { failAll, isRejected, type Operation } from '../operation.ts';
 import { countAll, type Store } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { OwnerBounds } from './owner-bounds.ts';
@@ -36,10 +36,14 @@ function open({ maxReservations = 100 } = {}) {
   const clock = new ManualClock(Date.UTC(2026, 5));
   const kept = openMemoryStore({ clock, reservations: { maxReservations, recordMs: 600_000 } });
   const looks: string[][] = [];
+  /** Looks that wait to be answered, if it is set. */
+  const held: { looks?: (() => void)[] } = {};
   const watched: Store = {
     submit: (ops, options, done) => {
       if (ops[0]!.verb === 'look') looks.push(ops.map(({ key }) => key));
-      kept.submit(ops, options, done);
+      const go = () => kept.submit(ops, options, done);
+      if (ops[0]!.verb === 'look' && held.looks !== undefined) held.looks.push(go);
+      else go();
     },
     ping: () => kept.ping(),
     close: () => kept.close(),
@@ -54,7 +58,7 @@ function open({ maxReservations = 100 } = {}) {
     expect((await submitCall(kept, call)).outcome).toBe('reserved');
     return call.id;
   };
-  return { clock, kept, store, looks, corrected, reserve };
+  return { clock, kept, store, looks, held, corrected, reserve };
 }
 
 /** Counts like the service: asks for expired amounts if the store reports that there may be any. */
@@ -114,6 +118,92 @@ describe('ReservingStore', () => {
     const ops = [3, 3, 3, 3].map((hits) => counterOp({ ...fixed, hits }));
     await count(store, ops);
     expect(ops.map(({ after }) => after)).toEqual([3, 6, 9, 12]);
+  });
+
+  it.each([
+    ['a window that counts all hits', undefined],
+    ['a bound', new FixedWindow(10)],
+  ])('gives it to all requests that wait for it, with one look at %s', async (_, bound) => {
+    const { clock, store, looks, held, reserve } = open();
+    await reserve({ amount: 8 });
+    clock.ms += 30_000;
+    held.looks = [];
+    const ops = [3, 3, 3].map((hits) => counterOp({ ...fixed, bound, hits }));
+    const all = Promise.all(ops.map((op) => count(store, [op])));
+    await vi.waitFor(() => expect(held.looks).toHaveLength(1));
+    for (const look of held.looks) look();
+    await all;
+    expect(ops.map((op) => [op.after, isRejected(op)])).toEqual([
+      [3, false],
+      [6, false],
+      [9, false],
+    ]);
+    expect(looks).toEqual([[fixed.key]]);
+    await reserve({ amount: 1 });
+    clock.ms += 30_000;
+    const later = count(store, [counterOp({ ...fixed, bound, hits: 1 })]);
+    await vi.waitFor(() => expect(held.looks).toHaveLength(2));
+    held.looks[1]!();
+    expect((await later)[0]!.after).toBe(10);
+  });
+
+  it.each([
+    ['a window that counts all hits', undefined],
+    ['a bound', new FixedWindow(10)],
+  ])('finds what another limiter gave back before, for %s', async (_, bound) => {
+    const { clock, kept, store, reserve } = open();
+    await reserve({ amount: 8 });
+    clock.ms += 30_000;
+    const ops = [1, 2].map(() => counterOp({ ...fixed, bound, hits: 3 }));
+    for (const op of ops) await submit(store, [op]);
+    expect(ops.map(isRejected)).toEqual([true, true]);
+    for (const [op, limiter] of [
+      [ops[0]!, store],
+      [ops[1]!, reserving(kept)],
+    ] as const)
+      await new Promise<void>((resolve) => limiter.giveBack([op], countAll, resolve));
+    expect(ops.map((op) => [op.after, isRejected(op)])).toEqual([
+      [3, false],
+      [6, false],
+    ]);
+  });
+
+  it('stays over limit if another limiter gave back less than is needed', async () => {
+    const { clock, kept, store, reserve } = open();
+    await submit(kept, [counterOp({ ...fixed, hits: 8 })]);
+    await reserve({ amount: 1 });
+    clock.ms += 30_000;
+    const ops = [1, 2].map(() => counterOp({ ...fixed, hits: 2 }));
+    for (const op of ops) await submit(store, [op]);
+    await new Promise<void>((resolve) => reserving(kept).giveBack([ops[0]!], countAll, resolve));
+    await new Promise<void>((resolve) => store.giveBack([ops[1]!], countAll, resolve));
+    expect(ops.map((op) => [op.after, isRejected(op)])).toEqual([
+      [10, false],
+      [12, true],
+    ]);
+  });
+
+  it('looks again for hits that a look did not precede as a whole', async () => {
+    const inner = new HandDrivenStore();
+    const store = reserving(inner);
+    const rejected = () => counterOp({ ...fixed, after: 11, hasExpired: true });
+    const ops = [rejected(), rejected(), rejected()];
+    const ask = (op: Operation) => new Promise<void>((resolve) => store.giveBack([op], countAll, resolve));
+    const first = ask(ops[0]!);
+    const [look] = inner.requests[0]!.ops;
+    look!.hold!.reservation.hasMore = true;
+    const second = ask(ops[1]!);
+    const [another] = inner.requests[1]!.ops;
+    look!.hold!.reservation.hasMore = false;
+    look!.hold!.givenBack = 9;
+    inner.requests[0]!.answer(8);
+    await first;
+    const third = ask(ops[2]!);
+    expect(inner.requests).toHaveLength(2);
+    another!.hold!.givenBack = 3;
+    inner.requests[1]!.answer(8);
+    await Promise.all([second, third]);
+    expect(ops.map(({ after }) => after)).toEqual([2, 8, 8]);
   });
 
   it('counts hits again that a bound rejected', async () => {

@@ -1,5 +1,6 @@
 import { maxTotal } from '../folded-run.ts';
 import {
+  answerAll,
   isRejected,
   newHold,
   newOperation,
@@ -28,12 +29,20 @@ export interface ReservingStoreOptions {
   readonly onCorrected?: ((ops: readonly Operation[]) => void) | undefined;
 }
 
+/** One call that looks at counters, and the functions to call when it is answered. */
+interface LookCall {
+  readonly looks: Operation[];
+  readonly waiting: (() => void)[];
+}
+
 /**
  * Adds to any store what reservations need: bounds on their owners, and the return of expired amounts before hits on their counters are
  * rejected. The answers of the store report where amounts may have expired.
  */
 export class ReservingStore extends StoreDecorator implements ReservationStore {
   readonly #options: ReservingStoreOptions;
+  /** The calls in progress that look at counters, by their keys. */
+  readonly #looking = new Map<string, LookCall>();
 
   constructor(options: ReservingStoreOptions) {
     super(options.store);
@@ -58,36 +67,69 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
 
   giveBack(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const looked = new Map<string, Operation>();
+    const own: LookCall = { looks: [], waiting: [] };
+    const calls = new Set<LookCall>();
     for (const op of ops) {
       if (!op.hasExpired || !isRejected(op) || looked.has(op.key)) continue;
       const onExpiry = this.#options.looksFor(op);
-      if (onExpiry !== undefined) looked.set(op.key, lookAt(op, onExpiry));
+      if (onExpiry === undefined) continue;
+      const inProgress = this.#joinable(op.key);
+      if (inProgress === undefined) {
+        own.looks.push(lookAt(op, onExpiry));
+        this.#looking.set(op.key, own);
+      }
+      const call = inProgress ?? own;
+      calls.add(call);
+      looked.set(op.key, call.looks.find(({ key }) => key === op.key)!);
     }
     const end = (): void => {
       for (const op of ops) op.hasExpired = false;
       done();
     };
-    if (looked.size === 0) end();
-    else this.#look(ops, looked, options, end);
+    if (calls.size === 0) {
+      end();
+      return;
+    }
+    let left = calls.size;
+    const answered = (): void => {
+      left -= 1;
+      if (left === 0) this.#looked(ops, looked, options, end);
+    };
+    for (const { waiting } of calls) waiting.push(answered);
+    if (own.looks.length > 0) this.#send(own);
   }
 
-  #look(
+  /**
+   * Returns a call in progress that looks at a counter, if a hit that was just rejected was counted before it: then the call returns to
+   * the hit what it gives back. A call that needs another step may have given back some amounts before the hit was counted.
+   */
+  #joinable(key: string): LookCall | undefined {
+    const call = this.#looking.get(key);
+    const hasBegun = call?.looks.some(({ hold }) => hold!.reservation.hasMore) ?? false;
+    return hasBegun ? undefined : call;
+  }
+
+  #send(call: LookCall): void {
+    this.store.submit(call.looks, countAll, () => {
+      for (const { key } of call.looks) if (this.#looking.get(key) === call) this.#looking.delete(key);
+      answerAll(call.waiting, (answered) => answered());
+    });
+  }
+
+  #looked(
     ops: Operation[],
     looked: ReadonlyMap<string, Operation>,
     options: SubmitOptions,
     done: () => void,
   ): void {
-    const looks = [...looked.values()];
-    this.store.submit(looks, countAll, () => {
-      const error = looks.find((look) => look.error !== undefined)?.error;
-      if (error === undefined) {
-        this.#correct(ops, looked, options, done);
-        return;
-      }
-      // The hits stay rejected. If reservations are not permitted, for lack of scripts or because of an ACL, nothing is reserved.
-      if (error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
-      done();
-    });
+    const error = looked.values().find((look) => look.error !== undefined)?.error;
+    if (error === undefined) {
+      this.#correct(ops, looked, options, done);
+      return;
+    }
+    // The hits stay rejected. If reservations are not permitted, for lack of scripts or because of an ACL, nothing is reserved.
+    if (error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
+    done();
   }
 
   /**
@@ -103,13 +145,13 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
     const corrected: Operation[] = [];
     let returned = false;
     for (const op of ops) {
-      const hold = looked.get(op.key)?.hold;
-      if (hold === undefined || !isRejected(op)) continue;
-      if (hold.open > 0) op.mayReturn = true;
-      if (hold.givenBack === 0) continue;
+      const look = looked.get(op.key);
+      if (look === undefined || !isRejected(op)) continue;
+      if (look.hold!.open > 0) op.mayReturn = true;
+      if (!hasReturned(look, op)) continue;
       returned = true;
       if (!isCounted(op)) continue;
-      op.after = Math.max(0, op.after - hold.givenBack);
+      op.after = Math.max(0, Math.min(op.after - look.hold!.givenBack, look.after));
       corrected.push(op);
     }
     if (corrected.length > 0) this.#options.onCorrected?.(corrected);
@@ -119,16 +161,25 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
   }
 }
 
+/**
+ * Whether a look found that amounts have returned to the counter of a rejected op. Another limiter may have given them back just before
+ * the look. The counter then holds less than when it rejected the op, although it includes all hits since.
+ */
+function hasReturned({ hold, after }: Operation, op: Operation): boolean {
+  if (hold!.givenBack > 0) return true;
+  return isCounted(op) ? after < op.after : after + op.hits <= op.counter.capacity;
+}
+
 function isCounted({ counter, after }: Operation): boolean {
   return counter.bound === undefined && after <= maxTotal;
 }
 
+/** Returns a look without a caller, because several requests may wait for it. */
 function lookAt(op: Operation, onExpiry: ReservationHold['onExpiry']): Operation {
   const look = newOperation(op.counter, op.key, 'look', 0, op.ttlSeconds);
   const reservation = newReservation({ id: '', width: 1 });
   const terms = { isShadow: false, isQuota: false, group: 0, amount: undefined, ttlMs: 0, onExpiry };
   look.hold = newHold({ reservation, ...terms });
-  look.caller = op.caller;
   return look;
 }
 
@@ -149,7 +200,8 @@ function uncounted(
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
     const group = ops.slice(first, first + ops[first]!.groupSize);
     const isOver = group.some((op) => !isCounted(op) && isRejected(op));
-    if (isOver && group.some(({ key }) => (looked.get(key)?.hold?.givenBack ?? 0) > 0)) again.push(...group);
+    if (isOver && group.some((op) => looked.has(op.key) && hasReturned(looked.get(op.key)!, op)))
+      again.push(...group);
   }
   return again;
 }

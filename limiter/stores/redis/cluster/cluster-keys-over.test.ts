@@ -54,6 +54,14 @@ describe('ClusterKeysOver', () => {
     expect(asked).toEqual([]);
   });
 
+  it('asks once for requests that are rejected before there is an answer', async () => {
+    const { asked, note } = setUp(() => 1);
+    const requests = [note({ key: 'a_60' }), note({ key: 'a_60' }, { key: 'b_60' }), note({ key: 'b_60' })];
+    expect(await Promise.all(requests)).toEqual([['expired'], ['expired', 'expired'], ['expired']]);
+    expect(asked).toEqual(['hlen weir:reserve:a_', 'hlen weir:reserve:b_']);
+    expect(await note({ key: 'a_60' })).toEqual(['open']);
+  });
+
   it('asks again after a second, and says until then that something may be reserved', async () => {
     const { asked, clock, note } = setUp();
     expect(await note({ key: 'a_60' })).toEqual(['none']);

@@ -13,6 +13,12 @@ const pauseMs = 1_000;
 /** Chosen: the number of counters whose last question is remembered. Beyond it, the first of them may be asked about again. */
 const maxPaused = 10_000;
 
+/** A question in progress, and the ops that wait for its answer. */
+interface Question {
+  readonly ops: Operation[];
+  readonly answered: Promise<void>;
+}
+
 /**
  * Reports for plain counters in a cluster, which no script counts, what `luaReportOver` reports for others: whether reservations on
  * counters that are over may have expired. It sends an HLEN at most once a second for each counter. In between, this is unknown.
@@ -21,6 +27,8 @@ export class ClusterKeysOver {
   readonly #options: ClusterKeysOverOptions;
   /** The time from which counters may be asked about again, in this order. */
   readonly #paused = new Map<string, number>();
+  /** The questions in progress, by their counters. */
+  readonly #asking = new Map<string, Question>();
 
   constructor(options: ClusterKeysOverOptions) {
     this.#options = options;
@@ -28,17 +36,31 @@ export class ClusterKeysOver {
 
   /** Writes the report into the answered ops of one request. Calls `done` once, possibly before it returns. */
   note(ops: readonly Operation[], done: () => void): void {
-    let asked: Map<string, Operation[]> | undefined;
+    let asked: Set<Promise<void>> | undefined;
     for (const op of ops) {
       if (!isPlainOver(op)) continue;
-      asked ??= new Map();
-      const known = asked.get(op.key);
-      if (known !== undefined) known.push(op);
-      else if (this.#mayAsk(op.key)) asked.set(op.key, [op]);
-      else op.mayReturn = true;
+      const question = this.#asking.get(op.key) ?? (this.#mayAsk(op.key) ? this.#begin(op.key) : undefined);
+      if (question === undefined) {
+        op.mayReturn = true;
+        continue;
+      }
+      question.ops.push(op);
+      asked ??= new Set();
+      asked.add(question.answered);
     }
-    if (asked === undefined || asked.size === 0) done();
-    else void Promise.all(asked.values().map((same) => this.#ask(same))).then(done);
+    if (asked === undefined) done();
+    else void Promise.all(asked).then(done);
+  }
+
+  /** Asks about a counter, for all ops on it that are rejected before there is an answer. */
+  #begin(key: string): Question {
+    const ops: Operation[] = [];
+    const answered = Promise.resolve()
+      .then(() => this.#ask(ops))
+      .finally(() => this.#asking.delete(key));
+    const question = { ops, answered };
+    this.#asking.set(key, question);
+    return question;
   }
 
   async #ask(same: readonly Operation[]): Promise<void> {

@@ -362,8 +362,9 @@ function my.reportCall(outcome, first, second, call)
   for i = 1, #call.counters do
     local counter = call.counters[i]
     local open, taken = my.openOf(counter.side, counter.tail)
+    -- Refunds may have made room for more than a counter can hold.
     texts[i + 1] = format('%s %d %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
-      taken, open, counter.oldest, counter.delta, counter.givenBack, counter.lost)
+      math.min(max, taken), open, counter.oldest, counter.delta, counter.givenBack, counter.lost)
   end
   texts[#texts + 1] = ''
   return table.concat(texts, ' ')
