@@ -120,7 +120,7 @@ export class ReservationModel {
     unknown,
   }: ModeledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> & Partial<TestCall> {
     this.expire(scopes);
-    const reservedDescriptors = isMarker ? 0 : this.descriptorsOf(id);
+    const reservedDescriptors = isMarker ? 0 : this.descriptorsOf(id, scopes);
     if (reservedDescriptors > 0 && reservedDescriptors !== descriptors)
       return { outcome: 'partial', charged: 0, amount: 0, reservedDescriptors };
     let answer: Pick<TestCall, 'outcome' | 'charged' | 'amount'> | undefined;
@@ -154,10 +154,11 @@ export class ReservationModel {
     return answer ?? { outcome: 'unknown', charged: 0, amount: 0 };
   }
 
-  /** Of the reservation with this id; 0: there is none. */
-  descriptorsOf(id: string): number {
-    const { descriptors = 0 } = this.#all.find((one) => !one.isMarker && one.id === id) ?? {};
-    return descriptors;
+  /** Of the reservation with this id, as the counters of these limits know it, or any counter; 0: there is none. */
+  descriptorsOf(id: string, scopes?: readonly ModelledScope[]): number {
+    const isIts = (one: Modelled): boolean =>
+      !one.isMarker && one.id === id && (scopes?.some(({ stem }) => stem === one.stem) ?? true);
+    return this.#all.find(isIts)?.descriptors ?? 0;
   }
 
   /** Those of these limits alone: nobody asked for the others. */
