@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
+import { countAll } from '../../limiter/stores/store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -207,6 +209,37 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
     expect(await totalOf(store, { key, ttlSeconds: 88 })).toBe(max + 1);
     expect(await client.ttl(key)).toBe(88);
   });
+
+  it.each([
+    ['each alone', countAll],
+    ['with stop-when-over', stop],
+  ])(
+    'counts the hits of a turn on permitted keys if the user has no access to another, %s',
+    async (_, options) => {
+      const mine = `mine${randomUUID()}`;
+      await client.acl('SETUSER', 'some', 'on', '>pw', 'resetkeys', '~mine*', '+@all');
+      const limited = await openRedisStore({ url: `redis://some:pw@127.0.0.1:${server.port}` });
+      const bound = new FixedWindow(10);
+      const requests = [
+        [counterOp({ key: `${mine}1` })],
+        [counterOp({ key: `other${mine}` }), counterOp({ key: `${mine}5` })],
+        [counterOp({ key: `${mine}2`, hits: 2 })],
+        [
+          counterOp({ key: `${mine}3`, bound, groupSize: 2 }),
+          counterOp({ key: `${mine}4`, bound, groupSize: 2 }),
+        ],
+        [counterOp({ key: `other${mine}`, bound })],
+        [counterOp({ key: `${mine}1` })],
+      ];
+      await Promise.all(requests.map((ops) => submit(limited, ops, options)));
+      await limited.close();
+      const denied = expect.stringMatching(/^Redis answered: NOPERM /);
+      const sameRequest = options === stop ? denied : 1;
+      const answers = requests.map((ops) => ops.map(({ error, after }) => error?.message ?? after));
+      expect(answers).toEqual([[1], [denied, sameRequest], [2], [1, 1], [denied], [2]]);
+      expect(await client.mget(`${mine}1`, `${mine}2`, `${mine}3`)).toEqual(['2', '2', '1']);
+    },
+  );
 
   it('reports a key whose expiry Redis rejects, and does not leave it', async () => {
     await client.acl('SETUSER', 'noexpire', 'on', '>pw', '~*', '+@all', '-expire');

@@ -50,8 +50,12 @@ export interface CallPart {
   /** Returns a key of each operation that only a script can do. */
   scriptedKeys(): string[];
   /** Returns a part for each of the places of keys, by `placeOf`, and the rest that belongs to none of them. */
-  spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart;
+  spread(placeOf: (key: string) => unknown, places: Places): SpreadPart;
+  /** Returns the smallest parts: one for each counter or group, or for each request that needs several counters together. */
+  apart(): CallPart[];
 }
+
+export type Places = Pick<ReadonlySet<unknown>, 'has'>;
 
 export interface SpreadPart {
   readonly placed: ReadonlyMap<unknown, CallPart>;
@@ -76,6 +80,7 @@ export interface PartTerms {
 export type PartKind = new (terms: PartTerms) => CallPart;
 
 const noRuns: readonly FoldedRun[] = [];
+const everyPlace: Places = { has: () => true };
 
 /** Groups of many requests, folded by key. */
 export class CountPart implements CallPart {
@@ -273,7 +278,11 @@ export class CountPart implements CallPart {
     return keys;
   }
 
-  spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart {
+  apart(): CallPart[] {
+    return [...this.spread((key) => key, everyPlace).placed.values()];
+  }
+
+  spread(placeOf: (key: string) => unknown, places: Places): SpreadPart {
     const placed = new Map<unknown, CountPart>();
     const rest = new CountPart(this.#terms);
     const newPart = () => new CountPart(this.#terms);
@@ -342,6 +351,17 @@ export abstract class WholePart implements CallPart {
   abstract scriptedKeys(): string[];
 
   abstract spread(placeOf: (key: string) => unknown): SpreadPart;
+
+  /** Returns a part of the same kind without requests. */
+  protected abstract newPart(): WholePart;
+
+  apart(): CallPart[] {
+    return this.requests.map((request) => {
+      const part = this.newPart();
+      part.add(request);
+      return part;
+    });
+  }
 
   get key(): string {
     return this.requests[0]![0]!.key;
@@ -435,6 +455,10 @@ export class StopPart extends WholePart {
   /** Returns the part unchanged, because the keys of a request may be in many places. */
   override spread(): SpreadPart {
     return { placed: new Map(), rest: this };
+  }
+
+  protected override newPart(): StopPart {
+    return new StopPart();
   }
 
   override countPlainly(plain: PlainCommands): Promise<void> {

@@ -78,7 +78,7 @@ export class Batch implements WritableCall {
     return true;
   }
 
-  /** Whether it has several parts, so that Redis may reject it because of one of them. */
+  /** Whether it has several parts. */
   get isMixed(): boolean {
     return this.#parts.length > 1;
   }
@@ -91,9 +91,10 @@ export class Batch implements WritableCall {
     for (const part of this.#parts) part.dropLeases();
   }
 
-  /** Returns a batch for each part. */
+  /** Returns a batch for each part or, of a single part, for each of its smallest parts. */
   split(): Batch[] {
-    return this.#parts.map((part) => this.with(part));
+    const parts = this.isMixed ? this.#parts : this.#parts.flatMap((part) => part.apart());
+    return parts.map((part) => this.with(part));
   }
 
   /** Returns a batch with only this part. */

@@ -319,8 +319,9 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       return [batch];
     }
     if (!isKeyRejected(error)) return undefined;
-    // The other parts may still be permitted.
-    if (batch.isMixed) return batch.split();
+    // The user may still have access to the other keys.
+    const parts = batch.split();
+    if (parts.length > 1) return parts;
     if (!batch.hasLeases) return undefined;
     // The error may concern only a ledger of leases.
     this.#onLeasesRejected?.(this.#errors.fromOwnCommand(error).message);

@@ -91,9 +91,13 @@ export class ReservationPart extends WholePart {
 
   override spread(placeOf: (key: string) => unknown): SpreadPart {
     const placed = new Map<unknown, ReservationPart>();
-    const newPart = () => new ReservationPart(this.#terms);
+    const newPart = () => this.newPart();
     for (const call of this.requests) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).add(call);
     return { placed, rest: undefined };
+  }
+
+  protected override newPart(): ReservationPart {
+    return new ReservationPart(this.#terms);
   }
 }
 
