@@ -168,6 +168,20 @@ describe('ReservingStore', () => {
     ]);
   });
 
+  it.each([
+    ['a window that counts all hits', undefined],
+    ['a bound', new FixedWindow(10)],
+  ])('makes no room in %s by a refund of the same request', async (_, bound) => {
+    const { store, reserve } = open();
+    await reserve({ amount: 8 });
+    const ops = [
+      counterOp({ ...fixed, bound, hits: 3 }),
+      counterOp({ ...fixed, bound, hits: 9, negative: true }),
+    ];
+    await count(store, ops);
+    expect(ops.map(isRejected)).toEqual([true, false]);
+  });
+
   it('stays over limit if another limiter gave back less than is needed', async () => {
     const { clock, kept, store, reserve } = open();
     await submit(kept, [counterOp({ ...fixed, hits: 8 })]);

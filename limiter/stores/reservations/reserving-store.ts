@@ -148,7 +148,7 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
       const look = looked.get(op.key);
       if (look === undefined || !isRejected(op)) continue;
       if (look.hold!.open > 0) op.mayReturn = true;
-      if (!hasReturned(look, op)) continue;
+      if (!hasReturned(look, op, ops)) continue;
       returned = true;
       if (!isCounted(op)) continue;
       op.after = Math.max(0, Math.min(op.after - look.hold!.givenBack, look.after));
@@ -163,10 +163,12 @@ export class ReservingStore extends StoreDecorator implements ReservationStore {
 
 /**
  * Whether a look found that amounts have returned to the counter of a rejected op. Another limiter may have given them back just before
- * the look. The counter then holds less than when it rejected the op, although it includes all hits since.
+ * the look. The counter then holds less than when it rejected the op, although it includes all hits since. Refunds of the same request
+ * make no room for an earlier op.
  */
-function hasReturned({ hold, after }: Operation, op: Operation): boolean {
+function hasReturned({ hold, after }: Operation, op: Operation, request: readonly Operation[]): boolean {
   if (hold!.givenBack > 0) return true;
+  if (request.some(({ verb, key }) => verb === 'refund' && key === op.key)) return false;
   return isCounted(op) ? after < op.after : after + op.hits <= op.counter.capacity;
 }
 
@@ -200,7 +202,7 @@ function uncounted(
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
     const group = ops.slice(first, first + ops[first]!.groupSize);
     const isOver = group.some((op) => !isCounted(op) && isRejected(op));
-    if (isOver && group.some((op) => looked.has(op.key) && hasReturned(looked.get(op.key)!, op)))
+    if (isOver && group.some((op) => looked.has(op.key) && hasReturned(looked.get(op.key)!, op, ops)))
       again.push(...group);
   }
   return again;
