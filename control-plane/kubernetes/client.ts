@@ -257,48 +257,36 @@ interface Asked {
 export class HttpWatchStream implements WatchStream {
   readonly #stream: Readable;
   readonly #asked: Asked;
+  #isEnded = false;
 
   constructor(stream: Readable, asked: Asked) {
     this.#stream = stream;
     this.#asked = asked;
   }
 
-  follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined> {
+  async follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined> {
+    const { server, request, signal } = this.#asked;
     const lines = new WatchLines();
-    return new Promise((resolve) => {
-      let end: { error: ApiError | undefined } | undefined;
-      this.#stream.on('data', (chunk: Buffer) => {
-        if (this.#stream.destroyed) return;
-        const { values, error } = this.#read(lines, chunk);
-        receive(values);
-        if (error === undefined) return;
-        end ??= { error };
-        this.#stream.destroy();
-      });
-      this.#stream.once('end', () => {
-        end ??= { error: undefined };
-      });
-      this.#stream.on('error', (error) => {
-        const { server, signal } = this.#asked;
-        end ??= { error: signal?.aborted ? undefined : unreachable(server, error) };
-      });
-      this.#stream.once('close', () => resolve(end?.error));
-    });
+    try {
+      for await (const chunk of this.#stream) {
+        const values: unknown[] = [];
+        try {
+          for (const value of lines.push(chunk)) values.push(value);
+        } finally {
+          receive(values);
+        }
+      }
+      return undefined;
+    } catch (error) {
+      if (this.#isEnded || signal?.aborted) return undefined;
+      if (error instanceof RangeError) return unreadable(`${request}: ${error.message}`, error);
+      if (error instanceof SyntaxError) return unreadable(`${request}: an event is not JSON`, error);
+      return unreachable(server, error);
+    }
   }
 
   end(): void {
+    this.#isEnded = true;
     this.#stream.destroy();
-  }
-
-  /** Returns the lines that a piece of the answer completes, up to the first one that is not JSON. */
-  #read(lines: WatchLines, chunk: Buffer): { values: unknown[]; error: ApiError | undefined } {
-    const values: unknown[] = [];
-    try {
-      for (const value of lines.push(chunk)) values.push(value);
-      return { values, error: undefined };
-    } catch (error) {
-      const text = error instanceof RangeError ? error.message : 'an event is not JSON';
-      return { values, error: unreadable(`${this.#asked.request}: ${text}`, error) };
-    }
   }
 }

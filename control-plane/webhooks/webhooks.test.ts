@@ -158,7 +158,7 @@ describe('openWebhooks', () => {
     const hanging = (await startReceiver()).answer('hang');
     const healthy = await startReceiver();
     const down = `http://127.0.0.1:${await freePort()}/`;
-    const webhooks = await open([hanging.url, down, healthy.url, healthy.url]);
+    const webhooks = await open([hanging.url, down, healthy.url, healthy.url], { timeoutMs: 60_000 });
     for (let i = 0; i < 50; i++) webhooks.notify(event(i));
     await eventually(() => {
       expect([webhooks.queued, hanging.open, healthy.ids.length]).toEqual([100, 8, 50]);
