@@ -43,16 +43,23 @@ const maxReviewWork = 50_000_000;
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
 /** Judges only changes of the spec. Changes of labels, finalizers and status always pass, and so do deletions. */
-export function admissionAnswer(
-  { resource, subResource = '', object, oldObject }: AdmissionRequest,
-  view: AdmissionView,
-): AdmissionAnswer {
+export function admissionAnswer(request: AdmissionRequest, view: AdmissionView): AdmissionAnswer {
+  const { resource, subResource = '', object, oldObject } = request;
   if (object == null || subResource !== '' || resource.group !== group) return noWord;
   if (oldObject != null && isDeepStrictEqual(object.spec, oldObject.spec)) return noWord;
-  if (resource.resource === plural) return answerOn(view.config(object), view);
-  if (resource.resource === overridePlural) return answerOn(view.override(object), view);
   const fleet = resource.resource === fleetPlural ? view.fleet(object) : undefined;
-  return fleet !== undefined && 'unreadable' in fleet ? rejected('Invalid', fleet.unreadable) : noWord;
+  if (fleet !== undefined && 'unreadable' in fleet) return rejected('Invalid', fleet.unreadable);
+  return answerOn(readingOf(request, view), view);
+}
+
+/** Reads a RateLimitConfig or RateLimitOverride. Undefined for other kinds, and for objects that are not served here. */
+function readingOf(
+  { resource, object }: AdmissionRequest,
+  view: AdmissionView,
+): Reading<ConfigObject> | undefined {
+  if (object == null || resource.group !== group) return undefined;
+  if (resource.resource === plural) return view.config(object);
+  return resource.resource === overridePlural ? view.override(object) : undefined;
 }
 
 function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
@@ -86,11 +93,8 @@ function previewText({ generation, without }: InForce): string {
 }
 
 /** Returns whether newer schemas could change the answer. */
-export function isDoubtful({ resource, object }: AdmissionRequest, view: AdmissionView): boolean {
-  if (object == null || resource.group !== group) return false;
-  const isConfig = resource.resource === plural;
-  if (!isConfig && resource.resource !== overridePlural) return false;
-  const reading = isConfig ? view.config(object) : view.override(object);
+export function isDoubtful(request: AdmissionRequest, view: AdmissionView): boolean {
+  const reading = readingOf(request, view);
   return reading !== undefined && 'item' in reading && view.preview(reading.item).isDoubtful === true;
 }
 

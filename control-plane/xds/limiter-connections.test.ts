@@ -38,10 +38,11 @@ async function setUp(maxIdle: number) {
 it('counts no idle connection that has closed, even if its stream ends later', async () => {
   const { connections, cut, open } = await setUp(3);
   const gone = await open('127.0.0.3');
-  connections.countStream(gone.peer, 1);
+  const connection = connections.of(gone.peer);
+  connection?.countStream(1);
   gone.client.destroy();
   await once(gone.socket, 'close');
-  connections.countStream(gone.peer, -1);
+  connection?.countStream(-1);
   for (const address of ['127.0.0.1', '127.0.0.1', '127.0.0.2']) await open(address);
   expect(cut).toEqual([]);
   await open('127.0.0.2');
@@ -51,8 +52,8 @@ it('counts no idle connection that has closed, even if its stream ends later', a
 it('cuts a connection by its peer, and none that has closed', async () => {
   const { connections, open } = await setUp(3);
   const [one, other] = [await open('127.0.0.1'), await open('127.0.0.1')];
-  connections.cut(one.peer);
+  connections.of(one.peer)?.destroy();
   await once(one.client, 'close');
-  connections.cut(one.peer);
+  expect(connections.of(one.peer)).toBeUndefined();
   expect(other.socket.destroyed).toBe(false);
 });

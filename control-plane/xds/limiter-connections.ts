@@ -62,7 +62,8 @@ export class LimiterConnections {
     this.sockets.add(socket);
     const { maxIdle = defaultMaxIdle } = this.#options;
     if (this.#idle.size >= maxIdle) this.#idle.shed()?.cut('idle');
-    const connection = new LimiterConnection(socket, (reason) => this.#options.wasCut(reason, peer));
+    const wasCut = (reason: ConnectionCut) => this.#options.wasCut(reason, peer);
+    const connection = new LimiterConnection(socket, { idle: this.#idle, wasCut });
     connection.memory = this.#connectionMemory.open(socket.remoteAddress, connection);
     this.#byPeer.set(peer, connection);
     this.#idle.add(connection);
@@ -75,23 +76,9 @@ export class LimiterConnections {
     });
   }
 
-  /** Destroys the connection from this address and port, if it is still open. */
-  cut(peer: string): void {
-    this.#byPeer.get(peer)?.destroy();
-  }
-
-  /** Counts streams. Call it with 1 when a discovery stream begins, and with -1 when it has ended. */
-  countStream(peer: string, by: 1 | -1): void {
-    const connection = this.#byPeer.get(peer);
-    if (connection === undefined) return;
-    connection.streams += by;
-    if (connection.streams === 0) this.#idle.add(connection);
-    else this.#idle.remove(connection);
-  }
-
-  /** A connection holds this number of bytes more, or fewer if it is negative. */
-  hold(peer: string, bytes: number): void {
-    this.#byPeer.get(peer)?.hold(bytes);
+  /** Returns the connection from this address and port. Undefined if it has closed. */
+  of(peer: string): LimiterConnection | undefined {
+    return this.#byPeer.get(peer);
   }
 
   /** Closes: no more connections are accepted. */
@@ -100,23 +87,38 @@ export class LimiterConnections {
   }
 }
 
-class LimiterConnection implements MemoryOwner {
+/** After its end, a connection neither counts nor holds memory. */
+export class LimiterConnection implements MemoryOwner {
   readonly group: string;
-  streams = 0;
   memory: ConnectionBytes | undefined;
   readonly #socket: Socket;
+  readonly #idle: FairQueue<LimiterConnection>;
   readonly #wasCut: (reason: ConnectionCut) => void;
+  #streams = 0;
   #bytes = 0;
 
-  constructor(socket: Socket, wasCut: (reason: ConnectionCut) => void) {
+  constructor(
+    socket: Socket,
+    { idle, wasCut }: { idle: FairQueue<LimiterConnection>; wasCut(reason: ConnectionCut): void },
+  ) {
     this.group = addressGroup(socket.remoteAddress);
     this.#socket = socket;
+    this.#idle = idle;
     this.#wasCut = wasCut;
   }
 
+  /** Counts streams. Call it with 1 when a discovery stream begins, and with -1 when it has ended. */
+  countStream(by: 1 | -1): void {
+    this.#streams += by;
+    if (this.#socket.destroyed) return;
+    if (this.#streams === 0) this.#idle.add(this);
+    else this.#idle.remove(this);
+  }
+
+  /** The connection holds this number of bytes more, or fewer if it is negative. */
   hold(bytes: number): void {
     this.#bytes += bytes;
-    this.memory?.report(this.#bytes);
+    if (!this.#socket.destroyed) this.memory?.report(this.#bytes);
   }
 
   shed(): boolean {
@@ -142,23 +144,24 @@ export function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /**
- * Reports each change in the size of a peer's unfinished messages. grpc-js stores the parts of a message until the message is
+ * Counts the unfinished messages of a peer as memory of its connection. grpc-js stores the parts of a message until the message is
  * complete, for each stream of each connection.
  */
-export function watchUnfinishedMessages(hold: (peer: string, bytes: number) => void): ServerInterceptor {
+export function watchUnfinishedMessages(connections: LimiterConnections): ServerInterceptor {
   return (_method, call) => {
     const stream = streamOf(call);
-    const peer = call.getPeer();
+    const connection = connections.of(call.getPeer());
     const message = new UnfinishedMessage();
-    const set = (bytes: number, before = message.held): void => {
-      if (bytes !== before) hold(peer, bytes - before);
+    let held = 0;
+    const hold = (bytes: number): void => {
+      if (bytes !== held) connection?.hold(bytes - held);
+      held = bytes;
     };
     stream.on('data', (chunk: Buffer) => {
-      const before = message.held;
       message.take(chunk);
-      set(message.held, before);
+      hold(message.held);
     });
-    stream.once('close', () => set(0));
+    stream.once('close', () => hold(0));
     return new ServerInterceptingCall(call);
   };
 }

@@ -37,6 +37,7 @@ import { DiscoveryStreamState } from './stream-state.ts';
 
 /** The parts that all streams share. */
 export interface StreamContext extends Telemetry {
+  replicaName: string;
   clock: Clock;
   timers: Timers;
   turns: SendTurns;
@@ -90,7 +91,7 @@ const tooMany: GrpcStatus = {
   message: `the stream sends more than ${requestRate.perSecond} requests a second that do not answer a response, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
 };
 
-const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
+const undecodable = invalid('cannot decode the discovery request');
 
 /** The stream of a limiter. It passes requests to the state machine, and due responses to the transport. */
 export class LimiterStream implements Sender {
@@ -129,17 +130,12 @@ export class LimiterStream implements Sender {
   constructor(
     call: DiscoveryCall,
     context: StreamContext,
-    {
-      identity,
-      id,
-      noncePrefix,
-      form,
-    }: { identity: Identity; id: string; noncePrefix: string; form: DiscoveryForm },
+    { identity, noncePrefix, form }: { identity: Identity; noncePrefix: string; form: DiscoveryForm },
   ) {
     this.#call = call;
     this.#context = context;
     this.#identity = identity;
-    this.#id = id;
+    this.#id = `${context.replicaName}/${noncePrefix}`;
     this.peer = call.peer;
     this.group = addressGroup(addressOf(this.peer));
     this.#form = form;
@@ -313,7 +309,7 @@ export class LimiterStream implements Sender {
     else if (this.#report === undefined) this.#subscribe();
     else {
       const isAsking = this.#form.subscribe(false);
-      if (typeof isAsking === 'object') this.#rejectRequest(isAsking.problem);
+      if (typeof isAsking === 'object') this.#reject(invalid(isAsking.problem));
       else this.#answer(this.#report, request, isAsking);
     }
   }
@@ -331,7 +327,7 @@ export class LimiterStream implements Sender {
     if (identity === undefined) return;
     const subscribed = this.#form.subscribe(true);
     if (typeof subscribed === 'object') {
-      this.#rejectRequest(subscribed.problem);
+      this.#reject(invalid(subscribed.problem));
       return;
     }
     this.#stopWaiting();
@@ -357,7 +353,7 @@ export class LimiterStream implements Sender {
   #identify(): NodeIdentity | undefined {
     const identity = this.#identified ?? nodeIdentity(undefined, this.peer);
     if ('problem' in identity) {
-      this.#reject({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
+      this.#reject(invalid(identity.problem));
       return undefined;
     }
     const { fleetsOfClients } = this.#context;
@@ -420,10 +416,6 @@ export class LimiterStream implements Sender {
     return this.#requests.take(nowMs) && (length <= longRequestBytes || this.#longRequests.take(nowMs));
   }
 
-  #rejectRequest(message: string): void {
-    this.#reject({ code: GrpcCode.INVALID_ARGUMENT, message });
-  }
-
   #reject(status: GrpcStatus): void {
     this.#context.reject(this.peer, status.message);
     this.end(status);
@@ -433,6 +425,10 @@ export class LimiterStream implements Sender {
 /** The fields of every line about a limiter. */
 function named({ name, fleet }: LimiterReport): { limiter: string; fleet: string } {
   return { limiter: name, fleet };
+}
+
+function invalid(message: string): GrpcStatus {
+  return { code: GrpcCode.INVALID_ARGUMENT, message };
 }
 
 function notAsked(timeoutMs: number): GrpcStatus {

@@ -140,8 +140,7 @@ export class LimiterStreams {
   open(call: DiscoveryCall, identity: Identity, form: DiscoveryForm): void {
     this.#streamNumber++;
     const noncePrefix = `${this.#run}.${this.#streamNumber}`;
-    const id = `${this.#options.replicaName}/${noncePrefix}`;
-    const stream = new LimiterStream(call, this.#context, { identity, id, noncePrefix, form });
+    const stream = new LimiterStream(call, this.#context, { identity, noncePrefix, form });
     this.#streams.add(stream);
     this.#places.add(stream);
   }

@@ -28,6 +28,7 @@ import {
 } from './discovery-form.ts';
 import { registerHealth } from './health-calls.ts';
 import {
+  type LimiterConnection,
   LimiterConnections,
   type LimiterConnectionsOptions,
   plainServer,
@@ -148,7 +149,7 @@ export class XdsServer {
       'grpc.keepalive_timeout_ms': keepaliveTimeoutMs,
       'grpc.max_connection_idle_ms': idleConnectionMs,
       'grpc.enable_channelz': 0,
-      interceptors: [watchUnfinishedMessages((peer, bytes) => this.#connections.hold(peer, bytes))],
+      interceptors: [watchUnfinishedMessages(this.#connections)],
     });
     registerHealth(grpc, this.#health);
     const rejected = new RejectedLists();
@@ -192,7 +193,8 @@ export class XdsServer {
 
   #openAs(call: GrpcCall, form: DiscoveryForm, identity: Identity | GrpcStatus): void {
     if (!('code' in identity)) {
-      this.#options.streams.open(new GrpcDiscoveryCall(call, this.#connections), identity, form);
+      const connection = this.#connections.of(call.getPeer());
+      this.#options.streams.open(new GrpcDiscoveryCall(call, connection), identity, form);
       return;
     }
     const { code, message } = identity;
@@ -309,24 +311,24 @@ export class XdsServer {
 class GrpcDiscoveryCall implements DiscoveryCall {
   readonly peer: string;
   readonly #call: GrpcCall;
-  readonly #connections: LimiterConnections;
+  readonly #connection: LimiterConnection | undefined;
 
-  constructor(call: GrpcCall, connections: LimiterConnections) {
+  constructor(call: GrpcCall, connection: LimiterConnection | undefined) {
     this.peer = call.getPeer();
     this.#call = call;
-    this.#connections = connections;
-    connections.countStream(this.peer, 1);
+    this.#connection = connection;
+    connection?.countStream(1);
   }
 
   follow(listener: CallListener): void {
     let isClosed = false;
     const close = (): void => {
-      if (isClosed) return;
+      if (!isClosed) this.#connection?.countStream(-1);
       isClosed = true;
-      this.#connections.countStream(this.peer, -1);
     };
     this.#call.on('data', (bytes: Buffer) => listener.received(bytes));
     this.#call.on('end', () => listener.finished());
+    // One of both comes first, depending on which side ends the stream.
     this.#call.on('cancelled', () => {
       close();
       listener.givenUp();
@@ -350,10 +352,10 @@ class GrpcDiscoveryCall implements DiscoveryCall {
   }
 
   cut(): void {
-    this.#connections.cut(this.peer);
+    this.#connection?.destroy();
   }
 
   hold(bytes: number): void {
-    this.#connections.hold(this.peer, bytes);
+    this.#connection?.hold(bytes);
   }
 }
