@@ -237,7 +237,7 @@ export class ControlLoop {
     this.#reportDrops(last);
     if (!this.#isEnding) this.#write(outcome);
     const isReported = this.#round.world.reports !== last.world.reports;
-    if (decided !== undefined || lead !== undefined || isReported) this.#collisions?.update();
+    if (decided !== undefined || lead !== undefined || isReported) this.#collisions?.update(this.#round);
   }
 
   #serve({ decision, last, changed }: NonNullable<RoundResult['decided']>, durationMs: number): void {
@@ -273,7 +273,6 @@ export class ControlLoop {
   #stopLeading(): void {
     this.#pump.stop();
     this.#queue.clear();
-    this.#collisions?.stoppedLeading();
   }
 
   #reportDrops({ removals: before }: Round): void {
@@ -372,9 +371,6 @@ export class ControlLoop {
   #createCollisions(): CollisionWatch {
     return new CollisionWatch({
       ...this.#options,
-      decision: () => this.decision,
-      reports: () => this.#world.reports,
-      leads: () => this.backing.leads,
       search: this.#options.searchCollisions,
       recordEvent: (event) => this.backing.recordEvent(event),
     });

@@ -481,7 +481,7 @@ describe('decide', () => {
         if (order === 'first') show(returned(noStatus));
         else store(new Map());
         expect([served.at(-1), round.specs.known.size, round.specs.persisted.size]).toEqual([[], 0, 0]);
-        expect(round.specs.withdrawn.size).toBe(0);
+        expect(round.specs.differences.size).toBe(0);
       },
     );
 
@@ -784,16 +784,16 @@ describe('decide', () => {
     ]);
   });
 
-  it('keeps the uids of joined specs with the round that joined them', () => {
+  it('keeps joined specs with the round that joined them', () => {
     learn({ acceptedSpecs: new Map() });
     changed();
     timers.advance(1_000);
     const at = moment();
     const kept = new Map([['u9', { generation: 2, spec: configSpec({ domain: 'two' }) }]]);
     const { round: joined } = decide({ ...world, acceptedSpecs: kept }, round, at);
-    expect([[...round.specs.joined], [...joined.specs.joined]]).toEqual([[], ['u9']]);
+    expect([[...round.specs.known.keys()], [...joined.specs.known.keys()]]).toEqual([[], ['u9']]);
     const later = { ...at, monotonicMs: at.monotonicMs + 5 };
     const { round: decided } = decide({ ...world, acceptedSpecs: kept }, joined, later);
-    expect([[...joined.specs.joined], [...decided.specs.joined]]).toEqual([['u9'], []]);
+    expect([[...joined.specs.known.keys()], [...decided.specs.known.keys()]]).toEqual([['u9'], []]);
   });
 });

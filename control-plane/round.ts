@@ -32,9 +32,11 @@ import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import {
   type BoardChanges,
   type Evaluation,
+  emptyBoard,
+  evaluateStatuses,
   type LimiterCounts,
   limiterCounts,
-  StatusBoard,
+  type StatusBoard,
 } from './reconcile/status-board.ts';
 import { type StoredState, unknownWorld, type World } from './world.ts';
 
@@ -155,7 +157,7 @@ export function firstRound(options: RoundOptions): Round {
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
     removals: options.removals && Removals.none(options.removals),
-    board: StatusBoard.empty(options.controllerName),
+    board: emptyBoard(options.controllerName),
     fleetStatuses: new Map(),
     options,
     rhythms: {
@@ -263,7 +265,7 @@ function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
   outcome.lead = next.world.leads ? 'begins' : 'ends';
   if (next.world.leads) return;
   next.leadsSinceMs = undefined;
-  next.board = StatusBoard.empty(next.options.controllerName);
+  next.board = emptyBoard(next.options.controllerName);
   next.fleetStatuses = new Map();
   next.world = { ...next.world, writes: unknownWorld.writes };
 }
@@ -439,13 +441,13 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   const isHeld = heldUntilMs > nowMs;
   next.statusesDueMs = Math.min(limiters.dueMs, isHeld ? heldUntilMs : Number.POSITIVE_INFINITY);
   if (decision === undefined || !at.leads) {
-    next.board = next.board.missed();
+    next.board = { ...next.board, decision: undefined };
     return;
   }
   const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
   const isOversize = (fleet: string): boolean => oversize.has(fleet);
   const known = { decision, ledger, limiters, objects, left, writes, inFlight, isOversize };
-  const evaluated = next.board.evaluate({ ...known, awaitsLimiters, nowMs });
+  const evaluated = evaluateStatuses(next.board, { ...known, awaitsLimiters, nowMs });
   next.board = evaluated.board;
   next.world = { ...world, writes: evaluated.writes };
   next.statusesDueMs = Math.min(next.statusesDueMs, evaluated.dueMs);

@@ -10,7 +10,7 @@ import type {
   SpecGeneration,
   StoredSpec,
 } from '../model/decision.ts';
-import { VersionedMap } from '../model/versioned-map.ts';
+import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import { servedGeneration } from './claims.ts';
 
 type Outcomes = ClusterDecision['outcomes'];
@@ -26,19 +26,28 @@ interface Named {
   controllerName: string | undefined;
 }
 
+/**
+ * How the stored specs of an object differ from those of this replica, until a decision of the leader explains it. Times are on the
+ * monotonic clock.
+ */
+interface StoreDifference {
+  /** Its spec in `known` was stored and no longer is. */
+  readonly isWithdrawn?: boolean;
+  /** The fallback was stored and no longer is. It may be dropped at this time. */
+  readonly dropFallbackMs?: number | undefined;
+  /** This replica dropped the spec while it was stored. It may return at this time. */
+  readonly returnMs?: number | undefined;
+}
+
 interface Parts {
   /** The specs by uid. */
   readonly known: VersionedMap<LastAcceptedSpec>;
+  /** `known` as of the last decision. */
+  readonly decided: VersionedMap<LastAcceptedSpec>;
   /** The specs by uid that must outlive the process: see `persistedSpec`. */
   readonly persisted: VersionedMap<StoredSpec>;
-  /** Uids of objects whose spec in `known` was stored and no longer is. */
-  readonly withdrawn: ReadonlySet<string>;
-  /** The same for fallbacks, each with the time on the monotonic clock at which it may be dropped. */
-  readonly withdrawnFallbacks: ReadonlyMap<string, number>;
-  /** Uids of specs that this replica dropped while they were stored, each with the time on the monotonic clock at which it may return. */
-  readonly dropped: ReadonlyMap<string, number>;
-  /** Uids of stored specs that came from other processes since the last decision. */
-  readonly joined: ReadonlySet<string>;
+  /** Differences by uid. */
+  readonly differences: ReadonlyMap<string, StoreDifference>;
 }
 
 /** Immutable. */
@@ -51,11 +60,9 @@ export class AcceptedSpecs {
 
   static readonly none = new AcceptedSpecs({
     known: VersionedMap.of(),
+    decided: VersionedMap.of(),
     persisted: VersionedMap.of(),
-    withdrawn: new Set(),
-    withdrawnFallbacks: new Map(),
-    dropped: new Map(),
-    joined: new Set(),
+    differences: new Map(),
   });
 
   /** See `acceptedSpecChanges`. */
@@ -67,18 +74,17 @@ export class AcceptedSpecs {
     return this.#parts.persisted;
   }
 
-  get withdrawn(): ReadonlySet<string> {
-    return this.#parts.withdrawn;
-  }
-
-  get joined(): ReadonlySet<string> {
-    return this.#parts.joined;
+  get differences(): ReadonlyMap<string, StoreDifference> {
+    return this.#parts.differences;
   }
 
   /** The time on the monotonic clock at which to call `followingLeader`. Infinity if there is no need. */
   get dueMs(): number {
-    const { withdrawnFallbacks, dropped } = this.#parts;
-    return Math.min(...withdrawnFallbacks.values(), ...dropped.values());
+    const never = Number.POSITIVE_INFINITY;
+    const times = [...this.#parts.differences.values()].flatMap(
+      ({ dropFallbackMs = never, returnMs = never }) => [dropFallbackMs, returnMs],
+    );
+    return Math.min(...times);
   }
 
   /** Joins the specs that other processes stored. `outcomes` are those of the last decision. */
@@ -86,12 +92,9 @@ export class AcceptedSpecs {
     stored: Iterable<readonly [uid: string, spec: LastAcceptedSpec]>,
     outcomes?: Outcomes,
   ): AcceptedSpecs {
-    const { known, joined } = this.#parts;
+    const { known } = this.#parts;
     const specs = new Map([...stored].map(([uid, spec]) => [uid, newerAcceptedSpec(known.get(uid), spec)]));
-    return this.#with({ known: known.with(specs), joined: joined.union(specs) }).#persist(
-      specs.keys(),
-      outcomes,
-    );
+    return this.#with({ known: known.with(specs) }).#persist(specs.keys(), outcomes);
   }
 
   /** Joins the stored specs that have replaced `before`, and notes which are no longer stored. */
@@ -99,21 +102,19 @@ export class AcceptedSpecs {
     { before, stored }: { before: SpecsByUid; stored: SpecsByUid },
     { monotonicMs, outcomes }: { monotonicMs: number; outcomes?: Outcomes | undefined },
   ): AcceptedSpecs {
-    const { known, withdrawn, withdrawnFallbacks } = this.#parts;
-    const specs = new Set(withdrawn);
-    const fallbacks = new Map(withdrawnFallbacks);
-    for (const uid of stored.keys()) {
-      specs.delete(uid);
-      fallbacks.delete(uid);
-    }
+    const { known } = this.#parts;
+    const noted = new Map<string, StoreDifference>();
+    for (const uid of stored.keys()) noted.set(uid, { isWithdrawn: false, dropFallbackMs: undefined });
     for (const [uid, spec] of before) {
       const own = known.get(uid);
       if (stored.has(uid) || own === undefined) continue;
-      if (own.generation === spec.generation) specs.add(uid);
-      if (own.fallback?.generation === (spec.fallback ?? spec).generation)
-        fallbacks.set(uid, monotonicMs + fallbackPatienceMs);
+      const isSameFallback = own.fallback?.generation === (spec.fallback ?? spec).generation;
+      noted.set(uid, {
+        ...(own.generation === spec.generation && { isWithdrawn: true }),
+        ...(isSameFallback && { dropFallbackMs: monotonicMs + fallbackPatienceMs }),
+      });
     }
-    return this.#with({ withdrawn: specs, withdrawnFallbacks: fallbacks }).joinedWith(stored, outcomes);
+    return this.#noting(noted).joinedWith(stored, outcomes);
   }
 
   /**
@@ -137,100 +138,84 @@ export class AcceptedSpecs {
     changed: ReadonlySet<string>,
     { stored, monotonicMs, controllerName }: { stored: SpecsByUid; monotonicMs: number } & Named,
   ): { specs: AcceptedSpecs; isFinal: boolean } {
-    const { known, joined, withdrawn, withdrawnFallbacks, dropped } = this.#parts;
-    const uids = changed.union(joined);
+    const { known, decided } = this.#parts;
+    const uids = changed.union(changedKeys(known, decided));
     const accepted = acceptedSpecChanges(decision, known, uids);
     const surpassed = this.#surpassed(decision, accepted, stored);
-    if (surpassed.size > 0)
-      return {
-        specs: this.#with({ known: known.with(surpassed), joined: joined.union(surpassed) }),
-        isFinal: false,
-      };
+    if (surpassed.size > 0) return { specs: this.#with({ known: known.with(surpassed) }), isFinal: false };
     const forgotten = this.#forgotten(decision, controllerName);
-    const stillWithdrawn = withdrawn.difference(accepted).difference(forgotten);
-    if (forgotten.size > 0)
-      return {
-        specs: this.#with({ known: known.with(forgotten), withdrawn: stillWithdrawn }),
-        isFinal: false,
-      };
-    const hasSameFallback = ([uid]: [string, unknown]): boolean =>
-      !accepted.has(uid) || isSameValue(accepted.get(uid)?.fallback, known.get(uid)?.fallback);
-    const specs = this.#with({
-      known: known.with(accepted),
-      withdrawn: stillWithdrawn,
-      withdrawnFallbacks: new Map([...withdrawnFallbacks].filter(hasSameFallback)),
-      dropped: new Map([
-        ...dropped,
-        ...[...accepted].flatMap(([uid, next]): [string, number][] =>
-          next === undefined && stored.has(uid) ? [[uid, monotonicMs + returnPatienceMs]] : [],
-        ),
-      ]),
-      joined: new Set(),
-    });
+    if (forgotten.size > 0) {
+      const explained = [...accepted.keys(), ...forgotten.keys()].map(
+        (uid) => [uid, { isWithdrawn: false }] as const,
+      );
+      return { specs: this.#with({ known: known.with(forgotten) }).#noting(explained), isFinal: false };
+    }
+    const noted = new Map<string, StoreDifference>();
+    for (const [uid, next] of accepted)
+      noted.set(uid, {
+        isWithdrawn: false,
+        ...(!isSameValue(next?.fallback, known.get(uid)?.fallback) && { dropFallbackMs: undefined }),
+        ...(next === undefined && stored.has(uid) && { returnMs: monotonicMs + returnPatienceMs }),
+      });
+    const next = known.with(accepted);
+    const specs = this.#with({ known: next, decided: next }).#noting(noted);
     return { specs: specs.#persist(uids, decision.outcomes), isFinal: true };
   }
 
   /**
    * Returns the specs that the other replicas serve, as far as a stored spec shows it. Until a leader has decided about the current
    * generation of an object, and if this replica leads, or if its objects may be old (`isSure` is false), it waits.
+   *
+   * - Fallbacks that the other replicas have dropped, because there was a generation in between that this replica did not see, are dropped.
+   *   A leader has then deleted the stored fallback, and has stored no other one for a while.
+   * - Stored specs that the other replicas have not dropped return, because the right to the spec ended only for a moment, and this replica
+   *   alone saw it. According to its status, the leader still serves the spec, or its fallback.
    */
   followingLeader(
     stored: SpecsByUid,
     outcomes: Outcomes,
-    at: { monotonicMs: number; isSure: boolean } & Named,
-  ): AcceptedSpecs {
-    if (at.monotonicMs < this.dueMs) return this;
-    return this.#withoutWithdrawn(outcomes, at).#withReturned(stored, outcomes, at);
-  }
-
-  /**
-   * Joins stored specs that the other replicas have not dropped, because the right to the spec ended only for a moment, and this replica
-   * alone saw it. According to its status, the leader still serves the spec, or its fallback.
-   */
-  #withReturned(
-    stored: SpecsByUid,
-    outcomes: Outcomes,
     { monotonicMs, isSure, controllerName }: { monotonicMs: number; isSure: boolean } & Named,
   ): AcceptedSpecs {
-    const dropped = new Map(this.#parts.dropped);
+    if (monotonicMs < this.dueMs) return this;
+    const { known, differences } = this.#parts;
+    const noted = new Map<string, StoreDifference>();
+    const withoutFallback = new Map<string, LastAcceptedSpec>();
     const returned = new Map<string, LastAcceptedSpec>();
-    for (const [uid, dueMs] of this.#parts.dropped) {
-      if (monotonicMs < dueMs) continue;
-      const spec = stored.get(uid);
+    const isDue = (dueMs: number | undefined): boolean => dueMs !== undefined && monotonicMs >= dueMs;
+    for (const [uid, { dropFallbackMs, returnMs }] of differences) {
       const outcome = outcomes.get(uid);
-      if (spec === undefined || outcome === undefined) dropped.delete(uid);
-      else if (!isSure || !isDecided(outcome, controllerName))
-        dropped.set(uid, monotonicMs + returnPatienceMs);
-      else {
-        dropped.delete(uid);
-        const isServed = servedGeneration(outcome.object.status) === spec.generation;
-        if (outcome.accepted.status || isServed) returned.set(uid, spec);
+      const isExplained = isSure && outcome !== undefined && isDecided(outcome, controllerName);
+      const own = known.get(uid);
+      if (isDue(dropFallbackMs)) {
+        const isDropped = isExplained && outcome.accepted.status;
+        const isDone = own?.fallback === undefined || isDropped;
+        noted.set(uid, { dropFallbackMs: isDone ? undefined : monotonicMs + fallbackPatienceMs });
+        if (own !== undefined && isDropped) withoutFallback.set(uid, { ...own, fallback: undefined });
+      }
+      if (isDue(returnMs)) {
+        const spec = stored.get(uid);
+        const isDone = spec === undefined || outcome === undefined || isExplained;
+        noted.set(uid, { ...noted.get(uid), returnMs: isDone ? undefined : monotonicMs + returnPatienceMs });
+        const isServed = servedGeneration(outcome?.object.status) === spec?.generation;
+        if (spec !== undefined && isExplained && (outcome.accepted.status || isServed))
+          returned.set(uid, spec);
       }
     }
-    return this.#with({ dropped }).joinedWith(returned, outcomes);
+    return this.#with({ known: known.with(withoutFallback) })
+      .#noting(noted)
+      .joinedWith(returned, outcomes);
   }
 
-  /**
-   * Drops fallbacks that the other replicas have dropped, because there was a generation in between that this replica did not see. A leader
-   * has then deleted the stored fallback, and has stored no other one for a while.
-   */
-  #withoutWithdrawn(
-    outcomes: Outcomes,
-    { monotonicMs, isSure, controllerName }: { monotonicMs: number; isSure: boolean } & Named,
-  ): AcceptedSpecs {
-    const { known } = this.#parts;
-    const waiting = new Map(this.#parts.withdrawnFallbacks);
-    const dropped = new Map<string, LastAcceptedSpec>();
-    for (const [uid, dueMs] of this.#parts.withdrawnFallbacks) {
-      if (monotonicMs < dueMs) continue;
-      const spec = known.get(uid);
-      const outcome = outcomes.get(uid);
-      const isDropped = isSure && outcome?.accepted.status && isDecided(outcome, controllerName);
-      if (spec?.fallback === undefined || isDropped) waiting.delete(uid);
-      else waiting.set(uid, monotonicMs + fallbackPatienceMs);
-      if (spec !== undefined && isDropped) dropped.set(uid, { ...spec, fallback: undefined });
+  /** Adopts changes of differences. */
+  #noting(changes: Iterable<readonly [uid: string, change: StoreDifference]>): AcceptedSpecs {
+    const differences = new Map(this.#parts.differences);
+    for (const [uid, change] of changes) {
+      const next = { ...differences.get(uid), ...change };
+      const isOver = !next.isWithdrawn && next.dropFallbackMs === undefined && next.returnMs === undefined;
+      if (isOver) differences.delete(uid);
+      else differences.set(uid, next);
     }
-    return this.#with({ known: known.with(dropped), withdrawnFallbacks: waiting });
+    return this.#with({ differences });
   }
 
   #with(parts: Partial<Parts>): AcceptedSpecs {
@@ -269,12 +254,12 @@ export class AcceptedSpecs {
    * generation says that nothing is served. A spec that was never stored remains, because this replica may be the only one that knows it.
    */
   #forgotten({ outcomes }: ClusterDecision, controllerName: string | undefined): Map<string, undefined> {
-    const forgotten = [...this.#parts.withdrawn].filter((uid) => {
-      const outcome = outcomes.get(uid);
+    const forgotten = [...this.#parts.differences].filter(([uid, { isWithdrawn }]) => {
+      const outcome = isWithdrawn ? outcomes.get(uid) : undefined;
       if (outcome === undefined || outcome.accepted.status) return false;
       return isDecided(outcome, controllerName) && servedGeneration(outcome.object.status) === undefined;
     });
-    return new Map(forgotten.map((uid) => [uid, undefined]));
+    return new Map(forgotten.map(([uid]) => [uid, undefined]));
   }
 }
 

@@ -44,9 +44,13 @@ function decide(...objects: ConfigObject[]): void {
   decision = decider.decideAll(objects, new Map());
 }
 
+function update(): void {
+  watch.update({ decision, world: { reports: [{ replica: 'plane-a', limiters }], leads } });
+}
+
 /** Lets all that is due happen, some minutes long. */
 async function settle(): Promise<void> {
-  watch.update();
+  update();
   for (let round = 0; round < 50; round++) {
     timers.advance(10_000);
     await new Promise((next) => setImmediate(next));
@@ -63,9 +67,6 @@ beforeEach(() => {
   [leads, searches, stopped, reported, failures] = [true, 0, 0, [], []];
   answer = (objects) => ({ found: Promise.resolve(collisionsOf(objects)), stop: () => stopped++ });
   watch = new CollisionWatch({
-    decision: () => decision,
-    reports: () => [{ replica: 'plane-a', limiters }],
-    leads: () => leads,
     search: (objects) => {
       searches++;
       return answer(objects);
@@ -155,7 +156,9 @@ describe('objects whose counters could meet', () => {
   it('are reported again by no leader that reported them before', async () => {
     decide(bank, other);
     await settle();
-    watch.stoppedLeading();
+    leads = false;
+    update();
+    leads = true;
     await settle();
     expect([searches, reported.length]).toEqual([2, 1]);
   });
@@ -169,9 +172,10 @@ describe('objects whose counters could meet', () => {
       });
     });
     decide(...many);
-    watch.update();
+    update();
     timers.advance(1_000);
     for (let turn = 0; turn < 3; turn++) await new Promise((next) => setImmediate(next));
+    timers.advance(0);
     expect(reported).toHaveLength(1);
     timers.advance(1_000);
     expect(reported).toHaveLength(3);
@@ -191,7 +195,7 @@ describe('objects whose counters could meet', () => {
       found = collisionsOf(objects);
       return { found: search.promise, stop: () => stopped++ };
     };
-    watch.update();
+    update();
     timers.advance(1_000);
     expect(searches).toBe(1);
     decide(other);
@@ -201,10 +205,9 @@ describe('objects whose counters could meet', () => {
     expect(reported).toEqual([]);
     decide(bank, other);
     answer = () => ({ found: Promise.reject(new Error('stopped')), stop: () => stopped++ });
-    watch.update();
+    update();
     timers.advance(30_000);
     leads = false;
-    watch.stoppedLeading();
     await settle();
     expect([stopped, reported, failures]).toEqual([1, [], []]);
   });

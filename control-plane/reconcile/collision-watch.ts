@@ -16,11 +16,6 @@ import { shortened } from './conditions.ts';
 import { type CollisionSearch, encodedObjects, type ObjectCollision } from './counter-collisions.ts';
 
 export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
-  /** Undefined before the first complete list. */
-  decision(): ClusterDecision | undefined;
-  /** The reports of all living replicas. */
-  reports(): readonly ReplicaReport[];
-  leads(): boolean;
   /** See `searchInThread`. */
   search(objects: ReturnType<typeof encodedObjects>): CollisionSearch;
   recordEvent(event: RecordedEvent): void;
@@ -41,6 +36,12 @@ const maxWaiting = 2_000;
 const maxReported = 10_000;
 const longestKeys = 200;
 
+/** A round of decisions: see `Round`. */
+interface DecidedRound {
+  decision: ClusterDecision | undefined;
+  world: { reports: readonly ReplicaReport[]; leads: boolean };
+}
+
 interface Notice {
   pair: string;
   older: ConfigObject;
@@ -55,42 +56,49 @@ export class CollisionWatch {
   /** Reported pairs of uids, the oldest first. They are retained when this process stops leading, so that nothing is reported twice. */
   readonly #reported = new Set<string>();
   readonly #waiting = new Map<string, Notice>();
+  readonly #reporting: Pace;
+  #round: DecidedRound | undefined;
   #search: CollisionSearch | undefined;
-  #callOff: (() => void) | undefined;
-  #isClosed = false;
 
   constructor(options: CollisionWatchOptions) {
     this.#options = options;
     this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => void this.#look() });
+    const pace = { gatherMs: 0, intervalMs: reportIntervalMs };
+    this.#reporting = new Pace({ ...options, ...pace, run: () => this.#reportNext() });
   }
 
-  /** Call it after a decision, when limiters report changes, or when this replica becomes the leader. */
-  update(): void {
-    if (this.#search === undefined && this.#due() !== undefined) this.#pace.ask();
+  /** Call it after a decision, when limiters report changes, or when this replica becomes the leader or ends to lead. */
+  update(round: DecidedRound): void {
+    this.#round = round;
+    if (!round.world.leads) this.#stop();
+    this.#ask();
   }
 
-  stoppedLeading(): void {
+  close(): void {
+    this.#round = undefined;
+    this.#pace.close();
+    this.#reporting.close();
+    this.#stop();
+  }
+
+  #stop(): void {
     this.#search?.stop();
     this.#looked.clear();
     this.#waiting.clear();
   }
 
-  close(): void {
-    this.#isClosed = true;
-    this.#pace.close();
-    this.#callOff?.();
-    this.stoppedLeading();
+  #ask(): void {
+    if (this.#search === undefined && this.#due() !== undefined) this.#pace.ask();
   }
 
   /** Returns a fleet to review that is not in `done`. */
   #due(done?: ReadonlySet<string>): { snapshot: FleetSnapshot; limiter: string } | undefined {
-    const { decision, leads, reports } = this.#options;
-    const newest = decision();
-    if (this.#isClosed || newest === undefined || !leads()) return undefined;
-    for (const fleet of this.#looked.keys()) if (!newest.fleets.has(fleet)) this.#looked.delete(fleet);
-    for (const { limiters } of reports()) {
+    const { decision, world } = this.#round ?? {};
+    if (decision === undefined || !world?.leads) return undefined;
+    for (const fleet of this.#looked.keys()) if (!decision.fleets.has(fleet)) this.#looked.delete(fleet);
+    for (const { limiters } of world.reports) {
       for (const { countsCompatibly, fleet, name } of limiters) {
-        const snapshot = countsCompatibly && !done?.has(fleet) ? newest.fleets.get(fleet) : undefined;
+        const snapshot = countsCompatibly && !done?.has(fleet) ? decision.fleets.get(fleet) : undefined;
         if (snapshot !== undefined && this.#looked.get(fleet) !== snapshot)
           return { snapshot, limiter: name };
       }
@@ -117,12 +125,12 @@ export class CollisionWatch {
       this.#search = undefined;
     }
     // A fleet may have changed during the review.
-    this.update();
+    this.#ask();
   }
 
   /** Sorts older objects first. */
   #servedTo(fleet: string): { objects: ConfigObject[]; rules: Uint8Array[] } {
-    const served = [...(this.#options.decision()?.outcomes.values() ?? [])]
+    const served = [...(this.#round?.decision?.outcomes.values() ?? [])]
       .filter(({ object, served }) => object.kind === undefined && served?.fleet === fleet)
       .sort((a, b) => byAge(a.object, b.object));
     return {
@@ -132,7 +140,7 @@ export class CollisionWatch {
   }
 
   #take(found: readonly ObjectCollision[], objects: readonly ConfigObject[], limiter: string): void {
-    if (this.#isClosed || !this.#options.leads()) return;
+    if (!this.#round?.world.leads) return;
     const perObject = new Map<string, number>();
     for (const collision of found) {
       const notice = noticeOf(collision, objects, limiter);
@@ -144,25 +152,20 @@ export class CollisionWatch {
         this.#waiting.set(notice.pair, notice);
       }
     }
-    this.#reportNext();
+    this.#reporting.ask();
   }
 
   #reportNext(): void {
-    if (this.#callOff !== undefined || this.#isClosed) return;
     const [notice] = this.#waiting.values();
     if (notice === undefined) return;
     this.#waiting.delete(notice.pair);
-    const { decision, recordEvent, timers } = this.#options;
-    const outcomes = decision()?.outcomes;
+    const outcomes = this.#round?.decision?.outcomes;
     // A deleted object is no longer a problem.
     if (outcomes?.has(notice.older.uid) && outcomes.has(notice.event.object.uid)) {
       this.#remember(notice.pair);
-      recordEvent(notice.event);
+      this.#options.recordEvent(notice.event);
     }
-    this.#callOff = timers.after(reportIntervalMs, () => {
-      this.#callOff = undefined;
-      this.#reportNext();
-    });
+    this.#reporting.ask();
   }
 
   #remember(pair: string): void {

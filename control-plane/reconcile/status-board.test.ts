@@ -9,7 +9,7 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { StatusWrite, WriteEnd } from '../model/write-ledger.ts';
 import { StatusQueue } from '../replicas/status-queue.ts';
 import { reconnectGraceMs } from './limiter-view.ts';
-import { countsOf, StatusBoard } from './status-board.ts';
+import { countsOf, emptyBoard, evaluateStatuses } from './status-board.ts';
 import type { OwnershipEvent } from './status-ownership.ts';
 
 const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }), resourceVersion: '1' });
@@ -25,7 +25,7 @@ class Leader {
   readonly writes = new ConfigWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
   readonly #seen = new SeenLimiters();
   readonly found: string[] = [];
-  board = StatusBoard.empty(own);
+  board = emptyBoard(own);
   /** The next time at which the board changes by itself. */
   dueMs = 0;
   readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: unrestrictedOwners });
@@ -88,7 +88,7 @@ class Leader {
     };
     const known = { decision, ledger, limiters: view, objects, left, isOversize: () => isOversize };
     const evaluation = { ...known, writes: this.writes.ledger, inFlight, awaitsLimiters, nowMs };
-    const { board, writes, changes, dueMs } = this.board.evaluate(evaluation);
+    const { board, writes, changes, dueMs } = evaluateStatuses(this.board, evaluation);
     Object.assign(this, { board, dueMs });
     this.writes.ledger = writes;
     const { entries, found } = changes;
@@ -617,7 +617,7 @@ describe('StatusBoard', () => {
 
   it('knows nothing of what it wrote once it restarts', () => {
     leader.write({ isSeen: false });
-    leader.board = StatusBoard.empty(own);
+    leader.board = emptyBoard(own);
     leader.writes.ledger = new Leader().writes.ledger;
     leader.evaluate();
     expect(leader.queue.size).toBe(2);

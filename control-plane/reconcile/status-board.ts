@@ -15,7 +15,7 @@ import { type ClusterDecision, domainKey, type ObjectOutcome } from '../model/de
 import { hasReason } from '../model/reasons.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { StatusWrite, WriteLedger } from '../model/write-ledger.ts';
-import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
+import { type ConfigStatusFacts, notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { FirstSnapshot, FleetRollout, RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 import type { LimiterView } from './limiter-view.ts';
 import {
@@ -62,15 +62,7 @@ interface FleetSeen {
 }
 
 /** The facts that determine a status. While they do not change, the status does not change. */
-interface Grounds {
-  outcome: ObjectOutcome;
-  standing: RolloutProgress | undefined;
-  awaitsMore: boolean;
-  hasOthers: boolean;
-  isOversize: boolean;
-  overrides: number;
-  previous: ConfigStatus | undefined;
-}
+type Grounds = Required<Omit<ConfigStatusFacts, 'controllerName' | 'nowMs'>>;
 
 interface Evaluated {
   readonly grounds: Grounds;
@@ -91,6 +83,7 @@ const countEveryMs = 10_000;
 /** Chosen: a replica renews its Lease object more often, and a wrong status stays for less than 2 s. */
 const confirmPatienceMs = 1_700;
 
+const noCounts: ReadonlyMap<string, number> = new Map();
 /** No snapshot contains rules of the object. */
 const never: FirstSnapshot = { number: Number.POSITIVE_INFINITY, ms: 0, needs: noCapabilities };
 
@@ -114,7 +107,8 @@ export function countsOf(status: ConfigStatus): LimiterCounts | undefined {
   return countsOfStatus.get(status);
 }
 
-interface Parts {
+/** The statuses of all objects as of the last evaluation. Immutable. */
+export interface StatusBoard {
   /** The controller name in every status. Undefined if there is no other control plane. */
   readonly controllerName: string | undefined;
   /** Results by uid. */
@@ -133,9 +127,25 @@ interface Parts {
   readonly contested: ReadonlyMap<string, ContestedStatus>;
   /** Uids of objects that were given up. */
   readonly left: ReadonlySet<string>;
-  /** The decision of the last evaluation. Undefined if the next one must check all objects. */
+  /** The decision of the last evaluation. If it is undefined because changes were lost, the next evaluation checks all objects. */
   readonly decision: ClusterDecision | undefined;
   readonly objects: Evaluation['objects'];
+}
+
+/** The board of a process that has not led yet, or no longer leads, because others may then write. */
+export function emptyBoard(controllerName: string | undefined): StatusBoard {
+  return {
+    controllerName,
+    evaluated: VersionedMap.of(),
+    behind: VersionedMap.of(),
+    fleets: new Map(),
+    open: new Set(),
+    countedMs: new Map(),
+    contested: new Map(),
+    left: new Set(),
+    decision: undefined,
+    objects: new Map(),
+  };
 }
 
 /** The result of an evaluation. */
@@ -148,46 +158,14 @@ export interface BoardResult {
   dueMs: number;
 }
 
-/** The statuses of all objects as of the last evaluation. Immutable. */
-export class StatusBoard {
-  readonly #parts: Parts;
-
-  private constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  /** The board of a process that has not led yet, or no longer leads, because others may then write. */
-  static empty(controllerName: string | undefined): StatusBoard {
-    return new StatusBoard({
-      controllerName,
-      evaluated: VersionedMap.of(),
-      behind: VersionedMap.of(),
-      fleets: new Map(),
-      open: new Set(),
-      countedMs: new Map(),
-      contested: new Map(),
-      left: new Set(),
-      decision: undefined,
-      objects: new Map(),
-    });
-  }
-
-  evaluate(evaluation: Evaluation): BoardResult {
-    const { parts, ...result } = new BoardLook(this.#parts, evaluation).result();
-    return { ...result, board: new StatusBoard(parts) };
-  }
-
-  /** Call it when the changes since the last evaluation are lost. The next evaluation checks all objects. */
-  missed(): StatusBoard {
-    return this.#parts.decision === undefined
-      ? this
-      : new StatusBoard({ ...this.#parts, decision: undefined });
-  }
+/** Returns the board after an evaluation. */
+export function evaluateStatuses(before: StatusBoard, evaluation: Evaluation): BoardResult {
+  return new BoardLook(before, evaluation).result();
 }
 
 /** One evaluation. It looks at each object at most once. */
 class BoardLook {
-  readonly #before: Parts;
+  readonly #before: StatusBoard;
   readonly #at: Evaluation;
   readonly #left: ReadonlySet<string>;
   #writes: WriteLedger<StatusObject>;
@@ -203,7 +181,7 @@ class BoardLook {
   readonly #entries = new Map<string, StatusWrite<ConfigObject> | undefined>();
   readonly #news: { object: ConfigObject; news: OwnershipEvent }[] = [];
 
-  constructor(before: Parts, at: Evaluation) {
+  constructor(before: StatusBoard, at: Evaluation) {
     this.#before = before;
     this.#at = at;
     const { contested, open, countedMs } = before;
@@ -221,7 +199,7 @@ class BoardLook {
     this.#countedMs = new Map([...countedMs].filter(([, ms]) => nowMs < ms + countEveryMs));
   }
 
-  result(): Omit<BoardResult, 'board'> & { parts: Parts } {
+  result(): BoardResult {
     const { decision, objects, left, nowMs } = this.#at;
     const { controllerName, evaluated, behind } = this.#before;
     for (const uid of this.#due().union(this.#before.left)) {
@@ -232,7 +210,7 @@ class BoardLook {
     }
     for (const object of left) this.#leave(object);
     const writes = this.#gone.size === 0 ? this.#writes : this.#writes.without(this.#gone);
-    const parts: Parts = {
+    const board: StatusBoard = {
       controllerName,
       evaluated: evaluated.with(this.#evaluated),
       behind: behind.with(this.#behind),
@@ -248,7 +226,7 @@ class BoardLook {
     const pauses = [...this.#contested.values()].map(({ pausedUntilMs }) => pausedUntilMs);
     const times = [...counts, ...pauses, ...this.#heldMs, ...writes.dueMs()];
     const dueMs = Math.min(...times.filter((ms) => ms > nowMs));
-    return { parts, writes, changes: { entries: this.#entries, found: this.#news }, dueMs };
+    return { board, writes, changes: { entries: this.#entries, found: this.#news }, dueMs };
   }
 
   /** Returns uids of objects that may differ from the last evaluation. */
@@ -385,23 +363,19 @@ class BoardLook {
   ): Grounds {
     const { decision, ledger, limiters, isOversize } = this.#at;
     const { object, served } = outcome;
-    if (served === undefined) {
-      const nothing = {
-        standing: undefined,
-        awaitsMore: false,
-        hasOthers: false,
-        isOversize: false,
-        overrides: 0,
-      };
-      return { outcome, ...nothing, previous };
-    }
+    const unserved = { standing: undefined, awaitsMore: false, hasOthers: false, isOversize: false };
+    if (served === undefined) return { outcome, ...unserved, overrides: 0, previous };
     const fleet = limiters.fleet(served.fleet);
     const standing = fleet.of(ledger.since(object.uid) ?? never, served.resource);
-    const awaitsMore = standing.mayBeMore && hadOtherRules(first, served.hash);
-    const { hasOthers } = fleet;
-    const overrides = object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0;
-    const ofFleet = { hasOthers, isOversize: isOversize(served.fleet) };
-    return { outcome, standing, awaitsMore, ...ofFleet, overrides, previous };
+    return {
+      outcome,
+      standing,
+      awaitsMore: standing.mayBeMore && hadOtherRules(first, served.hash),
+      hasOthers: fleet.hasOthers,
+      isOversize: isOversize(served.fleet),
+      overrides: object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0,
+      previous,
+    };
   }
 
   #drop(uid: string): void {
@@ -449,13 +423,11 @@ function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
 }
 
 /** Returns uids of objects in whose domain other overrides are served. */
-function recounted({ outcomes, overrides }: ClusterDecision, last: ClusterDecision): Set<string> {
-  const counts = [
-    overrides ?? new Map<string, number>(),
-    last.overrides ?? new Map<string, number>(),
-  ] as const;
-  const places = new Set([...counts[0].keys(), ...counts[1].keys()]);
-  const changed = new Set([...places].filter((place) => counts[0].get(place) !== counts[1].get(place)));
+function recounted(
+  { outcomes, overrides = noCounts }: ClusterDecision,
+  { overrides: before = noCounts }: ClusterDecision,
+): Set<string> {
+  const changed = changedKeys(overrides, before);
   if (changed.size === 0) return changed;
   const isCounted = ({ served }: ObjectOutcome): boolean =>
     served !== undefined && changed.has(domainKey(served));
@@ -467,19 +439,8 @@ export function limiterCounts({ inForce, rejected, total }: RolloutProgress): Li
   return { inForce, refused: rejected.count, total };
 }
 
-function isSame(a: Grounds, b: Grounds): boolean {
-  return (
-    isSameOutcome(a.outcome, b.outcome) &&
-    a.standing === b.standing &&
-    a.awaitsMore === b.awaitsMore &&
-    a.hasOthers === b.hasOthers &&
-    a.isOversize === b.isOversize &&
-    a.overrides === b.overrides &&
-    a.previous === b.previous
-  );
-}
-
 /** An object that is decided again, without what was remembered of it, may have an equal outcome. */
-function isSameOutcome(a: ObjectOutcome, b: ObjectOutcome): boolean {
-  return a === b || isDeepStrictEqual(a, b);
+function isSame({ outcome: a, ...ofA }: Grounds, { outcome: b, ...ofB }: Grounds): boolean {
+  const others = Object.keys(ofA) as (keyof typeof ofA)[];
+  return (a === b || isDeepStrictEqual(a, b)) && others.every((fact) => ofA[fact] === ofB[fact]);
 }

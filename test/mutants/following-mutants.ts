@@ -56,7 +56,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'a replica keeps a spec that the others have forgotten',
     file: 'control-plane/reconcile/accepted-specs.ts',
     within: 'AcceptedSpecs.following',
-    search: 'if (own.generation === spec.generation) specs.add(uid);',
+    search: '...(own.generation === spec.generation && { isWithdrawn: true }),',
     replace: '',
     killedBy: 'control-plane/round.test.ts',
   },
