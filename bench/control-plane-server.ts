@@ -35,9 +35,14 @@ const controlPlane = new ControlPlane({
   openBacking: ({ learn }) => {
     const backing: Backing = {
       source,
-      leads: true,
       controllerName: undefined,
-      leader: 'bench',
+      replicas: {
+        leads: true,
+        leader: 'bench',
+        publish: (limiters) => learn({ reports: [{ replica: 'bench', limiters }] }),
+        confirm: (then) => then(),
+      },
+      events: { record: () => {} },
       statusWriter: {
         write: async ({ object, status }) => {
           source.setStatus(object.uid, status as ConfigStatus);
@@ -45,8 +50,6 @@ const controlPlane = new ControlPlane({
         },
       },
       start: () => learn({ policy: noPolicy, acceptedSpecs: new Map(), leads: true }),
-      publish: (limiters) => learn({ reports: [{ replica: 'bench', limiters }] }),
-      recordEvent: () => {},
       share: () => {},
       close: async () => {},
     };

@@ -19,7 +19,7 @@ function makeAnnouncer({ telemetry = recordedTelemetry(), hasWebhooks = true } =
   return new Announcer({
     ...telemetry,
     clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
-    recordEvent: (event) => recorded.push(event),
+    events: { record: (event) => recorded.push(event) },
     notify: hasWebhooks ? (event) => notified.push(event) : undefined,
     limitersOf: () => ({ inForce: 2, refused: 0, total: 2 }),
     repeatMs,

@@ -7,7 +7,7 @@ import { isEndReason, reasonRow, reasons } from './model/reasons.ts';
 import { transitions } from './reconcile/conditions.ts';
 import type { LimiterCounts } from './reconcile/status-board.ts';
 import type { OwnershipEvent } from './reconcile/status-ownership.ts';
-import type { RecordedEvent } from './replicas/event-recorder.ts';
+import type { EventRecorder } from './replicas/event-recorder.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import { lines } from './telemetry/log-lines.ts';
 import { removedEvent, type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
@@ -21,7 +21,7 @@ interface WrittenStatus {
 
 export interface AnnouncerOptions extends Telemetry {
   clock: Clock;
-  recordEvent(event: RecordedEvent): void;
+  events: Pick<EventRecorder, 'record'>;
   /** See `Webhooks.notify`. Undefined without webhooks. */
   notify: ((event: WebhookEvent, settled?: () => void) => void) | undefined;
   /** Returns the known state of the limiters of an object. Undefined if it is unknown. */
@@ -46,13 +46,13 @@ export class Announcer {
   }
 
   written({ object, previous, next, limiters }: WrittenStatus): void {
-    const { clock, recordEvent, notify } = this.#options;
+    const { clock, events, notify } = this.#options;
     for (const transition of transitions(previous, next)) {
       const { type, reason, message: note } = transition;
       const eventType = reasonRow(reason)?.event;
       // The end of an override is reported once, although both conditions change.
       const isTwice = isEndReason(reason) && type === 'Programmed';
-      if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
+      if (eventType !== undefined && !isTwice) events.record({ object, type: eventType, reason, note });
     }
     if (notify === undefined) return;
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
@@ -67,9 +67,9 @@ export class Announcer {
 
   /** Reports that another writer writes the object's status. */
   contested(object: ConfigObject, news: Exclude<OwnershipEvent, { is: 'written' }>): void {
-    const { metrics, recordEvent } = this.#options;
+    const { metrics, events } = this.#options;
     const event = contestedEvent(news);
-    recordEvent({ object, type: reasons[event.reason].event, ...event });
+    events.record({ object, type: reasons[event.reason].event, ...event });
     const name = objectKey(object);
     if (news.is === 'overwritten') {
       metrics.all.statusOverwrites.inc();

@@ -4,7 +4,7 @@ import type { ApiObject, Reading } from './kubernetes/watch-protocol.ts';
 import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import type { ObjectVersions } from './model/object-versions.ts';
-import type { RecordedEvent } from './replicas/event-recorder.ts';
+import type { EventRecorder } from './replicas/event-recorder.ts';
 import type { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
@@ -17,10 +17,8 @@ export interface Backing {
   readonly source: ObjectSource;
   /** The `controllerName` in statuses. Undefined if no other control plane can read the statuses. */
   readonly controllerName: string | undefined;
-  /** Whether this replica may write statuses, events and webhooks now. */
-  readonly leads: boolean;
-  /** Undefined if no leader is known. */
-  readonly leader: string | undefined;
+  readonly replicas: ReplicaPlace;
+  readonly events: Pick<EventRecorder, 'record'>;
   readonly statusWriter: Pick<StatusWriter, 'write'>;
   /**
    * Asks the API server for the user of a token, if the token was issued for this audience, or for the reason why it has no user. Rejects
@@ -48,15 +46,22 @@ export interface Backing {
   placeOf?(object: ConfigObject): string | undefined;
   /** Starts to take part, and reports news to `learn`. */
   start(): void;
-  /** Publishes the state of the limiters. `decided`: see `ReplicaReport`. */
-  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void;
-  recordEvent(event: RecordedEvent): void;
-  /** See `ReplicaLease.confirm`. Undefined if no other replica can know anything newer. */
-  confirm?(then: () => void): void;
   /** Stores these parts, and retries after failures, if this replica may write. */
   share(parts: Partial<StoredState>): void;
   /** Gives up the lead and removes everything that the replica published. Rejects if that fails. */
   close(): Promise<void>;
+}
+
+/** The place of this replica among others. */
+export interface ReplicaPlace {
+  /** Whether this replica may write statuses, events and webhooks now. */
+  readonly leads: boolean;
+  /** Undefined if no leader is known. */
+  readonly leader: string | undefined;
+  /** Publishes the state of the limiters. `decided`: see `ReplicaReport`. */
+  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void;
+  /** See `ReplicaLease.confirm`. */
+  confirm(then: () => void): void;
 }
 
 export interface OpenBackingOptions extends Telemetry {

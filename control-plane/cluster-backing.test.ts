@@ -119,10 +119,10 @@ it('tokens are reviewed by the API server, for the audience', async () => {
 
 it('no leader is reported by a replica whose own lead has ended', async () => {
   const { backing, time, world } = open();
-  expect([backing.leader, backing.leads]).toEqual([undefined, false]);
+  expect([backing.replicas.leader, backing.replicas.leads]).toEqual([undefined, false]);
   backing.start();
   await time.advance(5_000);
-  expect([backing.leader, backing.leads, world().leads]).toEqual(['replica-a', true, true]);
+  expect([backing.replicas.leader, backing.replicas.leads, world().leads]).toEqual(['replica-a', true, true]);
 });
 
 it('a replica that dies is no longer counted in time, though nothing else happens', async () => {
@@ -145,13 +145,13 @@ it('a replica that ends gives up the lead, leaves nothing behind, and asks for n
   await place.time.advance(5_000);
   second.backing.start();
   await place.time.advance(5_000);
-  expect([first.backing.leads, second.backing.leads]).toEqual([true, false]);
+  expect([first.backing.replicas.leads, second.backing.replicas.leads]).toEqual([true, false]);
   expect(second.living()).toEqual(['replica-b', 'replica-a']);
   await Promise.all([first.backing.close(), place.time.advance(1_000)]);
-  expect(first.backing.leads).toBe(false);
+  expect(first.backing.replicas.leads).toBe(false);
   first.asked.length = 0;
   await place.time.advance(5_000);
-  expect([second.backing.leads, second.backing.leader, second.living()]).toEqual([
+  expect([second.backing.replicas.leads, second.backing.replicas.leader, second.living()]).toEqual([
     true,
     'replica-b',
     ['replica-b'],
@@ -168,10 +168,10 @@ it('a replica that cannot renew its lead leads no longer, until it can', async (
   expect(world().leads).toBe(true);
   state.isCutOff = true;
   await time.advance(20_000);
-  expect([backing.leads, world().leads]).toEqual([false, false]);
+  expect([backing.replicas.leads, world().leads]).toEqual([false, false]);
   state.isCutOff = false;
   await time.advance(60_000);
-  expect([backing.leads, world().leads]).toEqual([true, true]);
+  expect([backing.replicas.leads, world().leads]).toEqual([true, true]);
 });
 
 it('the limiters that a fleet expects are known once it is listed, and follow its changes', async () => {

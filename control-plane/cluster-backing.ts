@@ -7,12 +7,10 @@ import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
-import type { LimiterReport } from './model/fleet-snapshot.ts';
-import type { ObjectVersions } from './model/object-versions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { AcceptedSpecStore } from './replicas/accepted-spec-store.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
-import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
+import { EventRecorder } from './replicas/event-recorder.ts';
 import { type Codec, gzipCodec } from './replicas/own-objects.ts';
 import { RemovedObjectStore } from './replicas/removed-object-store.ts';
 import { Replicas } from './replicas/replicas.ts';
@@ -34,21 +32,22 @@ export class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
   readonly statusWriter: StatusWriter;
+  readonly replicas: Replicas;
+  readonly events: EventRecorder;
   readonly fleets: FleetStore;
   readonly schemas: SchemaStore;
   readonly #options: ClusterBackingOptions;
-  readonly #replicas: Replicas;
   readonly #acceptedSpecs: AcceptedSpecStore;
   /** Undefined if deletions are not reported. */
   readonly #removed: RemovedObjectStore | undefined;
   /** Undefined if every namespace may use a domain as soon as it becomes free. */
   readonly #domains: DomainRecordStore | undefined;
-  readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
     const { settings, namespace, replica, learn } = options;
     this.#options = options;
     this.controllerName = `${namespace}/${settings.leaseName}`;
+    const leads = () => this.replicas.leads;
     const policyChanged = () => learn({ policy: this.#policy, confirmed: this.schemas.confirmed });
     this.statusWriter = new StatusWriter({
       ...options,
@@ -61,7 +60,7 @@ export class ClusterBacking implements Backing {
       labelSelector: settings.labelSelector,
       controllerName: this.controllerName,
     });
-    this.#replicas = new Replicas({
+    this.replicas = new Replicas({
       ...options,
       leaseName: settings.leaseName,
       leaseDurationMs: settings.leaseDurationMs,
@@ -74,54 +73,41 @@ export class ClusterBacking implements Backing {
       },
       stoppedLeading: () => {
         this.#domains?.stoppedLeading();
-        this.#events.clear();
+        this.events.clear();
         learn({ leads: false });
       },
-      changed: () => learn({ reports: this.#replicas.living() }),
+      changed: () => learn({ reports: this.replicas.living() }),
       cutOff: (isLeaseCut) => learn({ isLeaseCut }),
     });
     this.fleets = new FleetStore({
       ...options,
       services: settings.fleetServices,
-      mayWrite: () => this.leads,
+      mayWrite: leads,
       changed: () => learn({ expectations: this.fleets.expectations(), fleets: this.fleets.followed }),
       shown: () => learn({ fleets: this.fleets.followed }),
       accessChanged: policyChanged,
     });
     this.#acceptedSpecs = new AcceptedSpecStore({
       ...options,
-      leads: () => this.leads,
+      leads,
       changed: (acceptedSpecs) => learn({ acceptedSpecs }),
     });
     this.schemas = new SchemaStore({ ...options, changed: policyChanged });
-    const hasWebhooks = settings.webhookUrls.length > 0;
-    this.#removed = hasWebhooks
-      ? new RemovedObjectStore({
-          ...options,
-          mayWrite: () => this.leads,
-          changed: (removed) => learn({ removed }),
-        })
-      : undefined;
+    if (settings.webhookUrls.length > 0)
+      this.#removed = new RemovedObjectStore({
+        ...options,
+        mayWrite: leads,
+        changed: (removed) => learn({ removed }),
+      });
     const releaseMs = settings.domainReleaseDelayMs;
-    if (releaseMs > 0) {
-      const mayWrite = () => this.leads;
+    if (releaseMs > 0)
       this.#domains = new DomainRecordStore({
         ...options,
         releaseMs,
-        mayWrite,
+        mayWrite: leads,
         changed: policyChanged,
       });
-    }
-    this.#events = new EventRecorder({ ...options, instance: replica });
-  }
-
-  get leads(): boolean {
-    return this.#replicas.leads;
-  }
-
-  get leader(): string | undefined {
-    const { leader, leads } = this.#replicas;
-    return leader === this.#options.replica && !leads ? undefined : leader;
+    this.events = new EventRecorder({ ...options, instance: replica });
   }
 
   readonly reviewToken: NonNullable<Backing['reviewToken']> = (token, audience) =>
@@ -146,24 +132,12 @@ export class ClusterBacking implements Backing {
   }
 
   start(): void {
-    this.#replicas.start();
+    this.replicas.start();
     void this.#acceptedSpecs.load();
     this.#removed?.start();
     this.#domains?.start();
     this.fleets.start();
     this.schemas.start();
-  }
-
-  publish(limiters: readonly LimiterReport[], decided: ObjectVersions): void {
-    this.#replicas.publish(limiters, decided);
-  }
-
-  confirm(then: () => void): void {
-    this.#replicas.confirm(then);
-  }
-
-  recordEvent(event: RecordedEvent): void {
-    this.#events.record(event);
   }
 
   share(parts: Partial<StoredState>): void {
@@ -179,9 +153,9 @@ export class ClusterBacking implements Backing {
       this.#domains?.close(),
       this.#removed?.close(),
       this.fleets.close(),
-      this.#events.close(),
+      this.events.close(),
     ]);
-    await this.#replicas.close();
+    await this.replicas.close();
     this.#options.client.close();
   }
 }

@@ -95,10 +95,15 @@ class Replica {
     const replica = this;
     this.#learn = learn;
     return {
-      get leads() {
-        return replica.leads;
+      replicas: {
+        get leads() {
+          return replica.leads;
+        },
+        leader: undefined,
+        publish: () => {},
+        confirm: (then) => then(),
       },
-      leader: undefined,
+      events: { record: ({ reason }) => cluster.events.push(reason) },
       controllerName,
       ...(cluster.place && { placeOf: cluster.place }),
       source: {
@@ -123,8 +128,6 @@ class Replica {
         },
       },
       start: () => learn({ policy: noPolicy, acceptedSpecs: new Map() }),
-      publish: () => {},
-      recordEvent: ({ reason }) => cluster.events.push(reason),
       share: ({ removed }) => {
         if (removed !== undefined) replica.removed = removed;
       },

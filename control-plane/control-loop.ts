@@ -16,6 +16,7 @@ import { parseDomainOwners } from './model/domain-owners.ts';
 import { isEndReason } from './model/reasons.ts';
 import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collision-watch.ts';
 import { Decider } from './reconcile/decide.ts';
+import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import { countsOf } from './reconcile/status-board.ts';
 import { StatusPump } from './replicas/status-pump.ts';
 import { isOfFleet, type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
@@ -23,7 +24,6 @@ import {
   countsFor,
   decide,
   firstRound,
-  previewObject,
   type Round,
   type RoundResult,
   unknownSpecPatienceMs,
@@ -99,7 +99,7 @@ export class ControlLoop {
       ...options,
       gatherMs: reportGatherMs,
       intervalMs: reportIntervalMs,
-      run: () => this.backing.publish(this.streams.limiters(), this.#round.decidedVersions),
+      run: () => this.backing.replicas.publish(this.streams.limiters(), this.#round.decidedVersions),
     });
     this.#queue = new StatusQueue({ writesPerSecond: settings.statusWritesPerSecond });
     const { log, clock } = options;
@@ -108,13 +108,16 @@ export class ControlLoop {
     this.#announcer = new Announcer({
       ...options,
       notify: hasWebhooks ? notify : undefined,
-      recordEvent: (event) => this.backing.recordEvent(event),
+      events: this.backing.events,
       limitersOf: (object) => countsFor(this.#round, object),
       repeatMs: this.#repeatMs,
     });
     this.#pump = this.#createPump();
     this.#round = this.#firstRound();
-    this.#collisions = settings.source === 'KUBERNETES' ? this.#createCollisions() : undefined;
+    if (settings.source === 'KUBERNETES') {
+      const { events } = this.backing;
+      this.#collisions = new CollisionWatch({ ...options, events, search: options.searchCollisions });
+    }
   }
 
   /** The newest decision; undefined before the first complete list. */
@@ -132,7 +135,7 @@ export class ControlLoop {
   }
 
   get isServing(): boolean {
-    return this.decision !== undefined;
+    return this.#round.decision !== undefined;
   }
 
   /** The number of statuses that wait to be written. */
@@ -140,15 +143,10 @@ export class ControlLoop {
     return this.#queue.size + this.#pump.paused;
   }
 
-  /** Whether several objects may define rules for one domain of a fleet. */
-  get mergesDomains(): boolean {
-    return this.#options.settings.mergeDomainConfig;
-  }
-
   /** Returns the result for an object that is not stored yet. */
-  preview(object: ConfigObject): ReturnType<typeof previewObject> {
-    const { clock } = this.#options;
-    return previewObject(this.#round, object, { nowMs: clock.nowMs(), schemas: this.backing.schemas?.known });
+  preview(object: ConfigObject): ObjectPreview {
+    const { decider } = this.#round.options;
+    return decider.preview(object, this.#options.clock.nowMs(), this.backing.schemas?.known);
   }
 
   async start(): Promise<void> {
@@ -204,7 +202,7 @@ export class ControlLoop {
     const { round, outcome } = decide(this.#world, last, {
       wallMs: clock.nowMs(),
       monotonicMs: startMs,
-      leads: this.backing.leads,
+      leads: this.backing.replicas.leads,
       inFlight: this.#queue.inFlight,
       isGone: (object) => this.backing.source.isGone(object),
     });
@@ -229,7 +227,7 @@ export class ControlLoop {
     if (lead === 'ends') this.#stopLeading();
     if (lead !== undefined) this.#isNewLeader = lead === 'begins';
     // It repeats webhooks from the objects, so they must be read first, and be current.
-    if (this.#isNewLeader && this.isServing && backing.leads && !this.#round.isCutOff) {
+    if (this.#isNewLeader && this.isServing && backing.replicas.leads && !this.#round.isCutOff) {
       this.#isNewLeader = false;
       this.#announcer.startedLeading(backing.source.objects.values());
     }
@@ -277,21 +275,21 @@ export class ControlLoop {
 
   #reportDrops({ removals: before }: Round): void {
     const dropped = (this.#round.removals?.dropped ?? 0) - (before?.dropped ?? 0);
-    if (dropped === 0 || !this.backing.leads) return;
+    if (dropped === 0 || !this.backing.replicas.leads) return;
     this.#options.metrics.all.webhookDropped.inc({ reason: 'queue full' }, dropped);
     for (let i = 0; i < dropped; i++) this.#drops.note(undefined);
   }
 
   /** The webhook of a deleted object was delivered. */
   #notified(uid: string): void {
-    const waiting = [...this.#world.notified].filter((one) => this.#round.removals?.isWaiting(one));
+    const waiting = [...this.#world.notified].filter((one) => this.#round.removals?.waiting.has(one));
     this.#learn({ notified: new Set([...waiting, uid]) });
   }
 
   #logWaits({ awaited }: RoundResult, { unread }: Round): void {
     const { log } = this.#options;
-    if (this.unread !== unread && this.unread.length > 0)
-      lines.startIsBlocked(log, { problems: this.unread });
+    if (this.#round.unread !== unread && this.#round.unread.length > 0)
+      lines.startIsBlocked(log, { problems: this.#round.unread });
     if (awaited === undefined) return;
     lines.specsUnknown(log, { objects: awaited.join(', '), waitMs: unknownSpecPatienceMs });
   }
@@ -324,7 +322,7 @@ export class ControlLoop {
       replicaName,
       changed: () => this.#reportPace.ask(),
       sent: () => this.#sent(),
-      confirm: (then) => (this.backing.confirm === undefined ? then() : this.backing.confirm(then)),
+      confirm: (then) => this.backing.replicas.confirm(then),
     });
   }
 
@@ -333,10 +331,10 @@ export class ControlLoop {
       ...this.#options,
       queue: this.#queue,
       writer: this.backing.statusWriter,
-      mayWrite: () => this.backing.leads,
+      mayWrite: () => this.backing.replicas.leads,
       written: (entry) => {
         // The answer may be late, and another leader may have written since. A new leader repeats webhooks.
-        if (this.backing.leads) this.#announce(entry);
+        if (this.backing.replicas.leads) this.#announce(entry);
       },
       again: () => this.#learn({ endedWrites: this.#world.endedWrites + 1 }),
     });
@@ -366,14 +364,6 @@ export class ControlLoop {
   /** The maximum age of webhooks that an earlier leader may have lost and that this one repeats. */
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
-  }
-
-  #createCollisions(): CollisionWatch {
-    return new CollisionWatch({
-      ...this.#options,
-      search: this.#options.searchCollisions,
-      recordEvent: (event) => this.backing.recordEvent(event),
-    });
   }
 }
 

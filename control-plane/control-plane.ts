@@ -181,7 +181,7 @@ export class ControlPlane {
       preview: (object) => this.#loop.preview(object),
       limited: (fleet) => limitedOf(this.#loop.world.reports, fleet),
       isListed: () => this.#loop.isServing,
-      mergeDomains: this.#loop.mergesDomains,
+      mergeDomains: this.#options.settings.mergeDomainConfig,
     };
     return openAdmissionServer({
       ...this.#parts,
@@ -253,7 +253,7 @@ export class ControlPlane {
       replica: this.#replica,
       className: this.#options.settings.className,
       controllerName: backing.controllerName,
-      leader: () => backing.leader,
+      leader: () => backing.replicas.leader,
       decision: () => this.#loop.decision,
       missing: () => this.#readiness.missing,
       reports: () => this.#loop.world.reports,
@@ -269,10 +269,9 @@ export class ControlPlane {
       ...overrideRoutes({ ...view, nowMs }),
     ];
     const api = openAdmin(this.#parts, { token: () => this.#debugToken.current, routes, onFault });
-    const { metrics, readiness } = { metrics: this.#metrics, readiness: this.#readiness };
     return createControlPlaneListener({
-      readiness,
-      metrics,
+      readiness: this.#readiness,
+      metrics: this.#metrics,
       view,
       api,
       connections: this.#connections.of('HTTP'),

@@ -1,6 +1,6 @@
 import type { Backing } from './backing.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
-import type { LimiterReport } from './model/fleet-snapshot.ts';
+import { noVersions } from './model/object-versions.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 import type { UpdateWorld } from './world.ts';
@@ -13,9 +13,11 @@ export interface DirectoryBackingOptions extends DirectorySourceOptions {
 /** A directory of manifests without other replicas: this replica always leads, and statuses are only in memory. */
 export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
-  readonly leads = true;
   readonly controllerName = undefined;
   readonly statusWriter: Backing['statusWriter'];
+  readonly replicas: Backing['replicas'];
+  /** Nothing reads events here; the log has the same information. */
+  readonly events = { record: () => {} };
   readonly #options: DirectoryBackingOptions;
 
   constructor(options: DirectoryBackingOptions) {
@@ -28,26 +30,21 @@ export class DirectoryBacking implements Backing {
         return { is: 'written' };
       },
     };
-  }
-
-  get leader(): string {
-    return this.#options.replica;
+    const { learn, replica } = options;
+    this.replicas = {
+      leads: true,
+      leader: replica,
+      publish: (limiters) => learn({ reports: [{ replica, limiters }] }),
+      confirm: (then) => then(),
+    };
   }
 
   start(): void {
     this.#options.metrics.all.leader.set(1);
     // The owner of the folder decides about domains. There are no RateLimitFleets.
     this.#options.learn({ policy: noPolicy, acceptedSpecs: new Map(), leads: true });
-    this.publish([]);
+    this.replicas.publish([], noVersions);
   }
-
-  publish(limiters: readonly LimiterReport[]): void {
-    const { learn, replica } = this.#options;
-    learn({ reports: [{ replica, limiters }] });
-  }
-
-  /** Nothing reads events here; the log has the same information. */
-  recordEvent(): void {}
 
   placeOf(object: ConfigObject): string | undefined {
     return this.source.placeOf(object);

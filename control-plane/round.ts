@@ -11,14 +11,7 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { type FleetStatuses, fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import {
-  type ClusterDecision,
-  type LastAcceptedSpec,
-  noNewerFields,
-  type ObjectOutcome,
-  type PublishedSchemas,
-  type RemovedObject,
-} from './model/decision.ts';
+import { type ClusterDecision, noNewerFields, type RemovedObject } from './model/decision.ts';
 import { noVersions, type ObjectVersions, withVersionsOf } from './model/object-versions.ts';
 import { changedKeys } from './model/versioned-map.ts';
 import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
@@ -27,8 +20,17 @@ import { type Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
-import { Removals, type RemovalsOptions } from './reconcile/removals.ts';
-import type { ObjectPreview } from './reconcile/spec-reading.ts';
+import {
+  afterDecision,
+  afterNotices,
+  afterStore,
+  followingOtherLeader,
+  noRemovals,
+  type Removals,
+  type RemovalsOptions,
+  reporting,
+  waitingObjects,
+} from './reconcile/removals.ts';
 import {
   type BoardChanges,
   type Evaluation,
@@ -142,7 +144,7 @@ type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
   shared: { -readonly [Part in keyof StoredState]?: StoredState[Part] };
 };
 
-const noObjects: ReadonlyMap<string, ConfigObject> = new Map();
+const none: ReadonlyMap<string, never> = new Map();
 
 export function firstRound(options: RoundOptions): Round {
   return {
@@ -156,7 +158,7 @@ export function firstRound(options: RoundOptions): Round {
     isCutOff: false,
     ledger: VersionLedger.empty(),
     limiters: LimiterView.empty,
-    removals: options.removals && Removals.none(options.removals),
+    removals: options.removals && noRemovals(options.removals),
     board: emptyBoard(options.controllerName),
     fleetStatuses: new Map(),
     options,
@@ -209,15 +211,6 @@ function begin(next: Draft, stage: keyof Rhythms, monotonicMs: number): boolean 
   if (begun === undefined) return false;
   next.rhythms = { ...next.rhythms, [stage]: begun };
   return true;
-}
-
-/** Returns the result for an object that is not stored yet. Changes nothing. */
-export function previewObject(
-  { options: { decider } }: Round,
-  object: ConfigObject,
-  { nowMs, schemas }: { nowMs: number; schemas: PublishedSchemas | undefined },
-): ObjectPreview {
-  return decider.preview(object, nowMs, schemas);
 }
 
 /** Returns the state of the limiters that should have the served rules of the object. Undefined if it is unknown. */
@@ -282,7 +275,7 @@ function isKnown({ objects, acceptedSpecs, policy }: World): boolean {
 function followEdits(next: Draft, { objects: known }: World): boolean {
   const { objects, writes } = next.world;
   if (objects === undefined) return false;
-  const before = known ?? noObjects;
+  const before: ReadonlyMap<string, ConfigObject> = known ?? none;
   const mayBeOthers = next.options.controllerName !== undefined;
   const edited = new Set(next.edited);
   let isNews = known === undefined;
@@ -326,8 +319,7 @@ function statusesMayDiffer(
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, options, decision: last } = next;
-  const { objects = new Map<string, ConfigObject>(), policy = noPolicy } = world;
-  const stored = world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
+  const { objects = none, acceptedSpecs: stored = none, policy = noPolicy } = world;
   next.specs = next.specs.joinedWithNewer(stored, last?.outcomes);
   for (;;) {
     const decision = options.decider.decide({
@@ -344,7 +336,7 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
       return;
     }
     if (last === undefined && isHeld(next, decision)) return;
-    const changed = changedKeys(decision.outcomes, last?.outcomes ?? new Map());
+    const changed = changedKeys(decision.outcomes, last?.outcomes ?? none);
     const { specs, isFinal } = next.specs.after(decision, changed, { ...options, ...at, stored });
     next.specs = specs;
     if (!isFinal) continue;
@@ -360,14 +352,12 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
 }
 
 function followStore(next: Draft, before: World, { monotonicMs, leads }: RoundState): void {
-  const { outcomes = new Map<string, ObjectOutcome>() } = next.decision ?? {};
+  const { outcomes = none } = next.decision ?? {};
   const { controllerName } = next.options;
-  const stored = next.world.acceptedSpecs ?? new Map<string, LastAcceptedSpec>();
-  if (next.world.acceptedSpecs !== before.acceptedSpecs)
-    next.specs = next.specs.following(
-      { before: before.acceptedSpecs ?? new Map(), stored },
-      { monotonicMs, outcomes },
-    );
+  const { acceptedSpecs: stored = none } = next.world;
+  const { acceptedSpecs: storedBefore = none } = before;
+  if (stored !== storedBefore)
+    next.specs = next.specs.following({ before: storedBefore, stored }, { monotonicMs, outcomes });
   const { known } = next.specs;
   next.specs = next.specs.followingLeader(stored, outcomes, {
     monotonicMs,
@@ -420,10 +410,12 @@ function followRemoved(
 ): void {
   const { removed, notified } = next.world;
   if (removed === before.removed && notified === before.notified) return;
-  next.removals = next.removals?.afterNotices(notified.difference(before.notified), wallMs);
+  outcome.shared.removed = [];
+  if (next.removals === undefined) return;
+  next.removals = afterNotices(next.removals, notified.difference(before.notified), wallMs);
   if (removed !== before.removed)
-    next.removals = next.removals?.afterStore(removed ?? [], { leads, nowMs: wallMs });
-  outcome.shared.removed = next.removals?.objects ?? [];
+    next.removals = afterStore(next.removals, removed ?? [], { leads, nowMs: wallMs });
+  outcome.shared.removed = waitingObjects(next.removals);
 }
 
 function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
@@ -444,9 +436,8 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
     next.board = { ...next.board, decision: undefined };
     return;
   }
-  const { objects = new Map<string, ConfigObject>(), left, oversize } = world;
-  const isOversize = (fleet: string): boolean => oversize.has(fleet);
-  const known = { decision, ledger, limiters, objects, left, writes, inFlight, isOversize };
+  const { objects = none, left, oversize } = world;
+  const known = { decision, ledger, limiters, objects, left, writes, inFlight, oversize };
   const evaluated = evaluateStatuses(next.board, { ...known, awaitsLimiters, nowMs });
   next.board = evaluated.board;
   next.world = { ...world, writes: evaluated.writes };
@@ -470,11 +461,13 @@ function reportRemoved(
   outcome: DraftOutcome,
 ): void {
   const { ledger, limiters } = next;
-  const observed = next.removals?.afterDecision(decision, isGone, wallMs);
-  next.removals = leads ? observed : observed?.ofOtherLeader(wallMs);
-  if (next.removals === undefined || !leads) return;
+  if (next.removals === undefined) return;
+  const observed = afterDecision(next.removals, decision, isGone, wallMs);
+  next.removals = leads ? observed : followingOtherLeader(observed, wallMs);
+  if (!leads) return;
   if (!awaitsLimiters) {
-    const { due, removals } = next.removals.reporting(
+    const { due, removals } = reporting(
+      next.removals,
       (fleet) => ledger.newest(fleet)?.number,
       (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
     );
@@ -484,7 +477,7 @@ function reportRemoved(
       return { object, total };
     });
   }
-  outcome.shared.removed = next.removals.objects;
+  outcome.shared.removed = waitingObjects(next.removals);
 }
 
 /** Returns the wait until something changes without news. Work that is due has already been requested. */

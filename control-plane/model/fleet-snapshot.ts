@@ -43,18 +43,13 @@ export function fleetSnapshot(fleet: string, resources: readonly Resource[]): Fl
   return { fleet, version: versionOf(sorted), resources: sorted };
 }
 
-/** Returns the version of resources that are in the order of their names. */
+/** Returns the version of resources that are in the order of their names: the hash of their joined lines. */
 export function versionOf(sorted: readonly { name: string; hash: string }[]): string {
-  return versionOfText(sorted.map(versionLine).join(''));
+  return hashOf(sorted.map(versionLine).join(''));
 }
 
 export function versionLine({ name, hash }: { name: string; hash: string }): string {
   return `${name}\0${hash}\n`;
-}
-
-/** Returns the version of concatenated `versionLine`s that are in the order of the names. */
-export function versionOfText(lines: string): string {
-  return hashOf(lines);
 }
 
 /** Returns the version of the snapshot with these resources, given as versions by names. */

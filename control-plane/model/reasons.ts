@@ -218,17 +218,7 @@ export function hasReason(condition: Condition | undefined, reason: Reason): boo
 
 /** Returns whether the object has ended. */
 export function isEndReason(reason: string | undefined): boolean {
-  return reason !== undefined && rows.get(reason)?.isEnd === true;
-}
-
-/** Returns whether only a correction ends the problem. */
-export function isStalledReason(reason: string): boolean {
-  return rows.get(reason)?.isStalled === true;
-}
-
-/** Returns whether the object cannot be read, regardless of other objects. */
-export function isUnreadReason(reason: string): boolean {
-  return rows.get(reason)?.isUnread === true;
+  return reason !== undefined && reasonRow(reason)?.isEnd === true;
 }
 
 /** The reasons of `Accepted` for a kind of object, acceptance first. */

@@ -71,7 +71,7 @@ beforeEach(() => {
       searches++;
       return answer(objects);
     },
-    recordEvent: (event) => reported.push(event),
+    events: { record: (event) => reported.push(event) },
     log: recordedTelemetry(reportTo(failures)).log,
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,

@@ -9,7 +9,7 @@ import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { reasons } from '../model/reasons.ts';
-import type { RecordedEvent } from '../replicas/event-recorder.ts';
+import type { EventRecorder, RecordedEvent } from '../replicas/event-recorder.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
@@ -18,7 +18,7 @@ import { type CollisionSearch, encodedObjects, type ObjectCollision } from './co
 export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
   /** See `searchInThread`. */
   search(objects: ReturnType<typeof encodedObjects>): CollisionSearch;
-  recordEvent(event: RecordedEvent): void;
+  events: Pick<EventRecorder, 'record'>;
   clock: Clock;
   timers: Timers;
 }
@@ -163,7 +163,7 @@ export class CollisionWatch {
     // A deleted object is no longer a problem.
     if (outcomes?.has(notice.older.uid) && outcomes.has(notice.event.object.uid)) {
       this.#remember(notice.pair);
-      this.#options.recordEvent(notice.event);
+      this.#options.events.record(notice.event);
     }
     this.#reporting.ask();
   }

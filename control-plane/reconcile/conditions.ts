@@ -11,7 +11,7 @@ import {
 } from '../model/config-object.ts';
 import type { FallbackSpec, ObjectOutcome, ServedConfig } from '../model/decision.ts';
 import { conditionTypes } from '../model/object-models.ts';
-import { isEndReason, isStalledReason, newCondition, type Reason } from '../model/reasons.ts';
+import { isEndReason, newCondition, type Reason, reasonRow } from '../model/reasons.ts';
 import type { RolloutProgress } from './fleet-rollout.ts';
 
 /** The first few of many items, and the total number of items. */
@@ -75,7 +75,7 @@ function findings(facts: ConditionFacts): Finding[] {
   const programmed = programmedFinding(facts);
   const supported = supportedFinding(facts);
   const ready = readyFinding(accepted, programmed);
-  const stalled: Finding[] = isStalledReason(ready.reason)
+  const stalled: Finding[] = reasonRow(ready.reason)?.isStalled
     ? [{ ...ready, type: 'Stalled', status: 'True' }]
     : [];
   return [accepted, programmed, ready, ...(supported === undefined ? [] : [supported]), ...stalled];
@@ -325,17 +325,11 @@ export function endTimeText(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }
 
-/** A condition that is news to anyone who follows the object. */
-export type Transition = Pick<
-  Condition,
-  'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime' | 'observedGeneration'
->;
-
 /**
  * Returns the conditions of `next` whose status or reason has changed, or whose generation is newer. `Ready` and `Stalled`
  * are never among them, because they repeat the others.
  */
-export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
+export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Condition[] {
   return next.conditions.filter((condition) => {
     if (condition.type === 'Ready' || condition.type === 'Stalled') return false;
     const before = findCondition(previous, condition.type);

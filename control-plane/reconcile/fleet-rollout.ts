@@ -316,6 +316,8 @@ const namesShown = 5;
 export class FleetRollout {
   /** Whether a limiter is not Weir's. */
   readonly hasOthers: boolean;
+  /** The number of all expected limiters. */
+  readonly total: number;
   readonly #limiters: FleetLimiters;
   /** The limiters that count. */
   readonly #expected: readonly FleetLimiter[];
@@ -339,6 +341,7 @@ export class FleetRollout {
     const isSettled = limiters.some(({ state }) => state === 'connected');
     this.#expected = isSettled ? limiters.filter(({ state }) => state !== 'joining') : limiters;
     this.#loading = isSettled ? limiters.flatMap(asLoaded) : [];
+    this.total = this.#expected.length;
     this.hasOthers = limiters.some(({ isWeir, state }) => !isWeir && state !== 'away');
     // Limiters with equal rejections share one list.
     const lists = new Set<ReadonlyMap<string, string>>();
@@ -406,11 +409,6 @@ export class FleetRollout {
     const { limiters, isShort } = this.#limiters;
     if (isShort || this.#rejected.has(resource)) return true;
     return limiters.some(({ accepted, hasNothing }) => !hasNothing && accepted < sinceNumber);
-  }
-
-  /** The number of all expected limiters. */
-  get total(): number {
-    return this.#expected.length;
   }
 
   /** Returns whether these limiters would lead to the same answers. */

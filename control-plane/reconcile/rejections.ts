@@ -2,7 +2,7 @@
 import { type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import type { Acceptance, ClusterDecision } from '../model/decision.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from '../model/domain-owners.ts';
-import { isUnreadReason, type RejectionReason } from '../model/reasons.ts';
+import { type RejectionReason, reasonRow } from '../model/reasons.ts';
 import { shortened } from './conditions.ts';
 
 /** The reason why the newest spec is not accepted, in words for its owner. */
@@ -106,7 +106,7 @@ export function unreadSpecs(
   placeOf: (object: ConfigObject) => string | undefined,
 ): string[] {
   return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
-    if (accepted.status || !isUnreadReason(accepted.reason) || served !== undefined) return [];
+    if (accepted.status || !reasonRow(accepted.reason)?.isUnread || served !== undefined) return [];
     const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
     if (object.spec instanceof UnreadSpec) return [message];
     return [`${placeOf(object)}: ${objectKey(object)}: ${message}`];

@@ -1,7 +1,18 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ClusterDecision, ObjectOutcome, RemovedObject } from '../model/decision.ts';
-import { Removals } from './removals.ts';
+import {
+  afterDecision,
+  afterNotices,
+  afterStore,
+  followingOtherLeader,
+  noRemovals,
+  type Removals,
+  reporting,
+  waitingObjects,
+} from './removals.ts';
+
+type Rest<Args extends unknown[]> = Args extends [Removals, ...infer Others] ? Others : never;
 
 const startMs = 1_000_000;
 const forgetAfterMs = 45_000;
@@ -22,38 +33,38 @@ class Memory {
   #removals: Removals;
 
   constructor(max: number) {
-    this.#removals = Removals.none({ max, forgetAfterMs });
+    this.#removals = noRemovals({ max, forgetAfterMs });
   }
 
   get objects(): RemovedObject[] {
-    return this.#removals.objects;
+    return waitingObjects(this.#removals);
   }
 
   get dropped(): number {
     return this.#removals.dropped;
   }
 
-  observe(...args: Parameters<Removals['afterDecision']>): void {
-    this.#removals = this.#removals.afterDecision(...args);
+  observe(...args: Rest<Parameters<typeof afterDecision>>): void {
+    this.#removals = afterDecision(this.#removals, ...args);
   }
 
-  useStored(...args: Parameters<Removals['afterStore']>): void {
-    this.#removals = this.#removals.afterStore(...args);
+  useStored(...args: Rest<Parameters<typeof afterStore>>): void {
+    this.#removals = afterStore(this.#removals, ...args);
   }
 
   follow(nowMs: number): void {
-    this.#removals = this.#removals.ofOtherLeader(nowMs);
+    this.#removals = followingOtherLeader(this.#removals, nowMs);
   }
 
   done(uid: string): void {
-    this.#removals = this.#removals.afterNotices([uid], nowMs);
+    this.#removals = afterNotices(this.#removals, new Set([uid]), nowMs);
   }
 
   /** Names of what is to be reported now. */
   due(): string[] {
     const mayRun = (fleet: string, _: string, since: number): boolean =>
       (accepted.get(fleet) ?? []).some((number) => number < since);
-    const { due, removals } = this.#removals.reporting((fleet) => newest.get(fleet), mayRun);
+    const { due, removals } = reporting(this.#removals, (fleet) => newest.get(fleet), mayRun);
     this.#removals = removals;
     return due.map(({ name }) => name);
   }

@@ -1,7 +1,7 @@
 /** Serves settled claims: their resources, and the snapshots of fleets. Returns the same values for unchanged claims. */
 import { type Capabilities, supports } from '../../rules/language/capabilities.ts';
 import { byAge } from '../model/config-object.ts';
-import { type FleetSnapshot, type Resource, versionLine, versionOfText } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, hashOf, type Resource, versionLine } from '../model/fleet-snapshot.ts';
 import { mergedOf } from '../model/supported-rules.ts';
 import type { ClaimedDomain, DomainClaim, Fallback, ServedDomain } from './claims.ts';
 
@@ -57,7 +57,7 @@ class SortedResources {
     if (this.#snapshot === undefined) {
       this.#text ??= this.#lines.join('');
       this.#edits = 0;
-      const version = versionOfText(this.#text);
+      const version = hashOf(this.#text);
       this.#snapshot = { fleet: this.#fleet, version, resources: [...this.#resources] };
     }
     return this.#snapshot;

@@ -86,7 +86,8 @@ class Leader {
         return this.queue.inFlight.has(uid);
       },
     };
-    const known = { decision, ledger, limiters: view, objects, left, isOversize: () => isOversize };
+    const oversize = new Set(isOversize ? decision.fleets.keys() : []);
+    const known = { decision, ledger, limiters: view, objects, left, oversize };
     const evaluation = { ...known, writes: this.writes.ledger, inFlight, awaitsLimiters, nowMs };
     const { board, writes, changes, dueMs } = evaluateStatuses(this.board, evaluation);
     Object.assign(this, { board, dueMs });

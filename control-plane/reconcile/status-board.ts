@@ -45,20 +45,14 @@ export interface Evaluation {
   writes: WriteLedger<StatusObject>;
   /** The uids of objects whose statuses are being written. */
   inFlight: Pick<ReadonlySet<string>, 'has'>;
-  /** Returns whether the fleet's snapshot is longer than a default gRPC client accepts. */
-  isOversize(fleet: string): boolean;
+  /** Fleets whose snapshot is longer than a default gRPC client accepts. */
+  oversize: ReadonlySet<string>;
   /**
    * Whether limiters may still be on their way to a new leader. Until they have arrived, the status of the previous leader stays, unless
    * a limiter rejects the rules.
    */
   awaitsLimiters?: boolean;
   nowMs: number;
-}
-
-/** The state of a fleet at an evaluation. */
-interface FleetSeen {
-  readonly standing: FleetRollout;
-  readonly isOversize: boolean;
 }
 
 /** The facts that determine a status. While they do not change, the status does not change. */
@@ -115,7 +109,8 @@ export interface StatusBoard {
   readonly evaluated: VersionedMap<Evaluated>;
   /** Fleets by uid of the objects that not every limiter has in force. */
   readonly behind: VersionedMap<string>;
-  readonly fleets: ReadonlyMap<string, FleetSeen>;
+  readonly fleets: ReadonlyMap<string, FleetRollout>;
+  readonly oversize: Evaluation['oversize'];
   /**
    * Uids of objects that each evaluation checks, because there is a status to write, or because the source does not show a written status
    * yet.
@@ -139,6 +134,7 @@ export function emptyBoard(controllerName: string | undefined): StatusBoard {
     evaluated: VersionedMap.of(),
     behind: VersionedMap.of(),
     fleets: new Map(),
+    oversize: new Set(),
     open: new Set(),
     countedMs: new Map(),
     contested: new Map(),
@@ -172,7 +168,6 @@ class BoardLook {
   readonly #contested: Map<string, ContestedStatus>;
   readonly #evaluated = new Map<string, Evaluated | undefined>();
   readonly #behind = new Map<string, string | undefined>();
-  readonly #fleets: ReadonlyMap<string, FleetSeen>;
   readonly #open: Set<string>;
   readonly #countedMs: Map<string, number>;
   /** Times at which statuses are due that are not written yet. */
@@ -185,22 +180,16 @@ class BoardLook {
     this.#before = before;
     this.#at = at;
     const { contested, open, countedMs } = before;
-    const { decision, limiters, isOversize, left, writes, nowMs } = at;
+    const { left, writes, nowMs } = at;
     this.#left = new Set(left.map(({ uid }) => uid));
     this.#writes = writes;
     this.#contested = new Map(contested);
-    this.#fleets = new Map(
-      [...decision.fleets.keys()].map((name) => [
-        name,
-        { standing: limiters.fleet(name), isOversize: isOversize(name) },
-      ]),
-    );
     this.#open = new Set(open);
     this.#countedMs = new Map([...countedMs].filter(([, ms]) => nowMs < ms + countEveryMs));
   }
 
   result(): BoardResult {
-    const { decision, objects, left, nowMs } = this.#at;
+    const { decision, limiters, oversize, objects, left, nowMs } = this.#at;
     const { controllerName, evaluated, behind } = this.#before;
     for (const uid of this.#due().union(this.#before.left)) {
       const outcome = decision.outcomes.get(uid);
@@ -214,7 +203,8 @@ class BoardLook {
       controllerName,
       evaluated: evaluated.with(this.#evaluated),
       behind: behind.with(this.#behind),
-      fleets: this.#fleets,
+      fleets: new Map([...decision.fleets.keys()].map((name) => [name, limiters.fleet(name)])),
+      oversize,
       open: this.#open,
       countedMs: this.#countedMs,
       contested: this.#contested,
@@ -231,20 +221,20 @@ class BoardLook {
 
   /** Returns uids of objects that may differ from the last evaluation. */
   #due(): Set<string> {
-    const { decision: last, evaluated, behind, fleets, open, objects: objectsBefore } = this.#before;
-    const { decision, objects, limiters, isOversize } = this.#at;
+    const { decision: last, evaluated, behind, fleets, open, ...before } = this.#before;
+    const { decision, objects, limiters, oversize } = this.#at;
     if (last === undefined) return new Set([...decision.outcomes.keys(), ...evaluated.keys()]);
     const due = open
-      .union(changedKeys(objects, objectsBefore))
+      .union(changedKeys(objects, before.objects))
       .union(changedKeys(decision.outcomes, last.outcomes))
       .union(recounted(decision, last));
     const more = new Set<string>();
     const others = new Set<string | undefined>();
-    for (const [name, seen] of fleets) {
-      const standing = limiters.fleet(name);
-      const isSameSize = isOversize(name) === seen.isOversize;
-      if (standing === seen.standing && isSameSize) continue;
-      (isSameSize && standing.isAtLeast(seen.standing) ? more : others).add(name);
+    for (const [name, former] of fleets) {
+      const fleet = limiters.fleet(name);
+      const isSameSize = oversize.has(name) === before.oversize.has(name);
+      if (fleet === former && isSameSize) continue;
+      (isSameSize && fleet.isAtLeast(former) ? more : others).add(name);
     }
     if (more.size > 0) for (const [uid, fleet] of behind) if (more.has(fleet)) due.add(uid);
     if (others.size > 0)
@@ -361,7 +351,7 @@ class BoardLook {
     { status: previous }: ConfigObject,
     first: ConfigStatus | undefined,
   ): Grounds {
-    const { decision, ledger, limiters, isOversize } = this.#at;
+    const { decision, ledger, limiters, oversize } = this.#at;
     const { object, served } = outcome;
     const unserved = { standing: undefined, awaitsMore: false, hasOthers: false, isOversize: false };
     if (served === undefined) return { outcome, ...unserved, overrides: 0, previous };
@@ -372,7 +362,7 @@ class BoardLook {
       standing,
       awaitsMore: standing.mayBeMore && hadOtherRules(first, served.hash),
       hasOthers: fleet.hasOthers,
-      isOversize: isOversize(served.fleet),
+      isOversize: oversize.has(served.fleet),
       overrides: object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0,
       previous,
     };

@@ -68,7 +68,6 @@ export class ReplicaReports {
   #count = 0;
   #progress: ReportProgress = { id: '', decided: noVersions };
   #owner: Owner | undefined;
-  #reportedLeases: ReadonlyMap<string, SeenLease> = new Map();
   #callOff: (() => void) | undefined;
   /** The reasons why no news can arrive: an interrupted watch, or a Lease object of this replica that cannot be renewed. */
   readonly #deafFor = new Set<'watch' | 'renewal'>();
@@ -93,15 +92,19 @@ export class ReplicaReports {
       resource: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace },
       labelSelector: selectorOf(managedLabels()),
       read: (object) => ({ item: seenLease(object as unknown as LeaseObject) }),
+      itemShown: (now, before) => this.#leaseShown(now, before),
       listener: {
         ...reported,
-        changed: () => this.#leasesChanged(),
+        changed: () => {
+          this.#changed();
+          this.#listed();
+        },
         unreachable: (reason) => {
-          this.#hears('watch', false);
+          this.hears('watch', false);
           reported.unreachable(reason);
         },
         reachable: () => {
-          this.#hears('watch', true);
+          this.hears('watch', true);
           reported.reachable();
         },
       },
@@ -126,10 +129,6 @@ export class ReplicaReports {
         },
       },
     });
-  }
-
-  get isListed(): boolean {
-    return this.#isListed;
   }
 
   start(): void {
@@ -158,11 +157,6 @@ export class ReplicaReports {
     if (owner.uid === this.#owner?.uid) return;
     this.#owner = owner;
     this.#sync();
-  }
-
-  /** Called after a renewal of this replica's Lease object. While it fails, no replica counts as dead. */
-  renewed(isRenewed: boolean): void {
-    this.#hears('renewal', isRenewed);
   }
 
   /** Returns the report of this replica first, and then the others by name. */
@@ -218,34 +212,18 @@ export class ReplicaReports {
     this.#reports.sync(new Map([[this.#own.replica, stored]]));
   }
 
-  #leasesChanged(): void {
-    const items = new Map([...this.#leases.items.values()].map((lease) => [lease.name, lease]));
-    let hasChanged = false;
-    for (const lease of items.values()) if (this.#leaseSeen(lease)) hasChanged = true;
-    for (const lease of this.#reportedLeases.values()) {
-      if (!items.has(lease.name) && this.#leaseGone(lease)) hasChanged = true;
-    }
-    this.#reportedLeases = items;
-    if (hasChanged) this.#changed();
-    else this.#setTimer();
-    this.#listed();
-  }
-
-  /** Returns whether this Lease object shows that a replica is alive again, or has decided more. */
-  #leaseSeen({ name, record, isReplica, progress }: SeenLease): boolean {
+  /** Returns whether a replica has become alive or has ended, or has decided more. */
+  #leaseShown(now: SeenLease | undefined, before: SeenLease | undefined): boolean {
+    const { name, record, isReplica } = (now ?? before)!;
     const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
-    const before = this.#reportedLeases.get(name);
-    if (before?.record.resourceVersion === resourceVersion) return false;
-    this.#options.leaseChanged(name, record);
+    if (now?.record.resourceVersion === before?.record.resourceVersion) return false;
+    this.#options.leaseChanged(name, now?.record);
     if (!isReplica) return false;
-    const isNew = this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
-    return holder !== this.#own.replica && (isNew || progress !== before?.progress);
-  }
-
-  /** Returns whether a living replica ended because of this. */
-  #leaseGone({ name, record, isReplica }: SeenLease): boolean {
-    this.#options.leaseChanged(name, undefined);
-    return isReplica && this.#signs.remove(record.holder, this.#nowMs());
+    const nowMs = this.#nowMs();
+    if (now === undefined) return this.#signs.remove(holder, nowMs);
+    const isNew = this.#signs.see({ name: holder, resourceVersion, durationMs }, nowMs);
+    this.#setTimer();
+    return holder !== this.#own.replica && (isNew || now.progress !== before?.progress);
   }
 
   #listed(): void {
@@ -254,7 +232,8 @@ export class ReplicaReports {
     this.#options.listed();
   }
 
-  #hears(what: 'watch' | 'renewal', does: boolean): void {
+  /** While this process hears nothing from a watch, or cannot renew its Lease object, no replica counts as dead. */
+  hears(what: 'watch' | 'renewal', does: boolean): void {
     if (does) this.#deafFor.delete(what);
     else this.#deafFor.add(what);
     if (this.#deafFor.size > 0) this.#signs.becomeDeaf(this.#nowMs());

@@ -47,6 +47,7 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
 }
 
 export class Replicas {
+  readonly #options: ReplicasOptions;
   readonly #reports: ReplicaReports;
   readonly #lease: ReplicaLease;
   readonly #election: LeaseElection;
@@ -55,6 +56,7 @@ export class Replicas {
 
   constructor(options: ReplicasOptions) {
     const { client, namespace, replica, clock, metrics, leaseName } = options;
+    this.#options = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
     const leaseFailed = throttledLine(options, lines.leaseFailed);
@@ -84,12 +86,12 @@ export class Replicas {
       api: leases(options.replicaLeaseDurationMs / 2),
       annotations: () => this.#reports.progress,
       renewed: (owner, resourceVersion) => {
-        this.#reports.renewed(true);
+        this.#reports.hears('renewal', true);
         this.#doubt.answered(resourceVersion);
         this.#reports.ownedBy(owner);
       },
       failed: (error) => {
-        this.#reports.renewed(false);
+        this.#reports.hears('renewal', false);
         if (isRejection(error)) this.#doubt.answered(undefined);
         else this.#doubt.unanswered(error instanceof ApiError && error.reason === 'Timeout');
         failed(error);
@@ -116,8 +118,10 @@ export class Replicas {
     return this.#election.leads;
   }
 
+  /** Undefined also while this replica is still named as the leader, and no longer leads. */
   get leader(): string | undefined {
-    return this.#election.leader;
+    const { leader, leads } = this.#election;
+    return leader === this.#options.replica && !leads ? undefined : leader;
   }
 
   /** The replica becomes a candidate once it knows the reports of all replicas. */
