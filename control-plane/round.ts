@@ -144,7 +144,7 @@ type DraftOutcome = Omit<RoundResult, 'shared' | 'waitMs'> & {
   shared: { -readonly [Part in keyof StoredState]?: StoredState[Part] };
 };
 
-const none: ReadonlyMap<string, never> = new Map();
+const none: ReadonlyMap<string, never> = new Map<string, never>();
 
 export function firstRound(options: RoundOptions): Round {
   return {

@@ -58,7 +58,7 @@ export function candidateOf(
   const readings = readingsOf<ReadRules>({ object, lastAccepted, schemas }, last, (spec) =>
     readRules({ ...object, spec }, { schemas, version }),
   );
-  const { newest: newestReading } = readings;
+  const [{ reading: newestReading }] = readings;
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: ObjectSpecReading<ReadRules>): Rejection | undefined => {
     const asked = reading.ok ? reading : reading.rest;
@@ -72,9 +72,7 @@ export function candidateOf(
   const unread = newestReading.ok ? undefined : newestReading;
   const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
   // A control plane of an earlier version may be unable to read the stored spec.
-  const older = acceptedBefore({ lastAccepted, readings }).find(
-    ({ rules }) => rejectionOf(rules) === undefined,
-  );
+  const older = acceptedBefore({ readings }).find(({ rules }) => rejectionOf(rules) === undefined);
   const claim = (generation: number, claimed: ReadRules): DomainClaim => {
     const lastAccepted = older && { rules: older.rules, generation: older.spec.generation };
     const standing = claimRank({ status, generation, claimed, lastAccepted });
@@ -95,19 +93,10 @@ export function candidateOf(
 }
 
 /** Returns generations that were accepted and can be read, the newest first. */
-function acceptedBefore({
-  lastAccepted,
-  readings,
-}: Pick<Candidate, 'lastAccepted' | 'readings'>): Fallback[] {
-  const pairs = [
-    [lastAccepted, readings.lastAccepted],
-    [lastAccepted?.fallback, readings.fallback],
-  ] as const;
-  return pairs.flatMap(([spec, rules]) => {
-    if (spec === undefined || !rules?.ok) return [];
-    const { generation, spec: written } = spec;
-    return { spec: { generation, spec: written, needs: rules.resource.needs }, rules };
-  });
+function acceptedBefore({ readings: [, ...older] }: Pick<Candidate, 'readings'>): Fallback[] {
+  return older.flatMap(({ generation, spec, reading }) =>
+    reading.ok ? { spec: { generation, spec, needs: reading.resource.needs }, rules: reading } : [],
+  );
 }
 
 /**

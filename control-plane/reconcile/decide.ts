@@ -253,6 +253,7 @@ export class Decider {
     const facts = { object, lastAccepted: undefined, fleets: this.#last.policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
+    const [{ reading }] = readings;
     const clash = claim && this.#claims.clashOf(claim);
     const now = this.#candidates.get(object.uid)?.given?.outcome.served;
     const older = now?.without === undefined ? now : undefined;
@@ -260,7 +261,7 @@ export class Decider {
       rejection: claim && clash ? domainConflict(claim, clash) : rejection,
       rules: claim?.rules,
       inForce: older ? { generation: older.generation } : rest && inForceOf(rest),
-      isDoubtful: !readings.newest.ok && isInDoubt(readings.newest.unknown),
+      isDoubtful: !reading.ok && isInDoubt(reading.unknown),
     };
   }
 }

@@ -234,7 +234,8 @@ function judge(
   facts: OverrideFacts,
 ): { outcome: ObjectOutcome; served: ReadOverride | undefined } {
   const { object, lastAccepted, given } = candidate;
-  const { newest, lastAccepted: older } = candidate.readings;
+  const [{ reading: newest }, before] = candidate.readings;
+  const older = before?.reading;
   const rejection = rejectionOf(object, newest, holders, facts);
   const isOver = isEndReason(rejection?.reason);
   const isIn = (reading: Reading | undefined): reading is ReadOverride =>

@@ -101,16 +101,17 @@ function invalid({ errors, errorCount }: Pick<SpecMistakes, 'errors' | 'errorCou
   return { reason: 'Invalid', problem: joinedWithin({ items, count: errorCount }, longestProblem) };
 }
 
+/** A generation of an object, and the reading of its spec. */
+export interface ReadGeneration<Read extends ReadSpec> extends SpecGeneration {
+  reading: ObjectSpecReading<Read>;
+}
+
 /** An object with its readings. */
 export interface ObjectReadings<Read extends ReadSpec> {
   object: ConfigObject;
   lastAccepted: LastAcceptedSpec | undefined;
-  /** The readings of the newest spec, of the stored one, and of its fallback. */
-  readings: {
-    newest: ObjectSpecReading<Read>;
-    lastAccepted: ObjectSpecReading<Read> | undefined;
-    fallback: ObjectSpecReading<Read> | undefined;
-  };
+  /** The newest generation, and then the stored one and its fallback, if there are any. */
+  readings: readonly [newest: ReadGeneration<Read>, ...older: ReadGeneration<Read>[]];
   /** The facts on which the readings depend. */
   schemas: PublishedSchemas | undefined;
 }
@@ -121,32 +122,17 @@ export function readingsOf<Read extends ReadSpec>(
   last: ObjectReadings<Read> | undefined,
   read: (spec: unknown) => ObjectSpecReading<Read>,
 ): ObjectReadings<Read>['readings'] {
-  const readOnce = (spec: SpecGeneration): ObjectSpecReading<Read> =>
-    readBefore(spec, last, schemas) ?? read(spec.spec);
-  const newest = readOnce(object);
-  return {
-    newest,
-    lastAccepted: lastAccepted && (lastAccepted.spec === object.spec ? newest : readOnce(lastAccepted)),
-    fallback: lastAccepted?.fallback && readOnce(lastAccepted.fallback),
+  const readOnce = ({ generation, spec }: SpecGeneration): ReadGeneration<Read> => {
+    const known = last?.readings.find((one) => isSameSpec(one, { generation, spec }))?.reading;
+    const isValid = known !== undefined && (last?.schemas === schemas || !followsFromSchemas(known));
+    return { generation, spec, reading: isValid ? known : read(spec) };
   };
-}
-
-/** Returns the reading of the spec in the previous round, unless other schemas may change it. */
-function readBefore<Read extends ReadSpec>(
-  spec: SpecGeneration,
-  last: ObjectReadings<Read> | undefined,
-  schemas: PublishedSchemas | undefined,
-): ObjectSpecReading<Read> | undefined {
-  if (last === undefined) return undefined;
-  const { object, lastAccepted, readings } = last;
-  const pairs = [
-    [object, readings.newest],
-    [lastAccepted, readings.lastAccepted],
-    [lastAccepted?.fallback, readings.fallback],
-  ] as const;
-  const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
-  const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
-  return isOfSame ? reading : undefined;
+  const newest = readOnce(object);
+  const older = [lastAccepted, lastAccepted?.fallback].flatMap((one) => one ?? []);
+  return [
+    newest,
+    ...older.map((one) => (one.spec === object.spec ? { ...one, reading: newest.reading } : readOnce(one))),
+  ];
 }
 
 /** Returns whether other schemas could lead to another reading. */
@@ -162,7 +148,7 @@ function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
 /** Returns fields of a newer CRD in the newest spec. Undefined if it has none. */
 export function fieldsOf({
   object,
-  readings: { newest },
+  readings: [{ reading: newest }],
 }: Pick<ObjectReadings<ReadSpec>, 'object' | 'readings'>): FieldsOfObject | undefined {
   const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
   const unknown = newest.ok ? [] : newest.unknown;
