@@ -143,6 +143,11 @@ export class ControlLoop {
     return this.#queue.size + this.#pump.paused;
   }
 
+  /** Whether several objects may define rules for one domain of a fleet. */
+  get mergesDomains(): boolean {
+    return this.#options.settings.mergeDomainConfig;
+  }
+
   /** Returns the result for an object that is not stored yet. */
   preview(object: ConfigObject): ObjectPreview {
     const { decider } = this.#round.options;

@@ -181,7 +181,7 @@ export class ControlPlane {
       preview: (object) => this.#loop.preview(object),
       limited: (fleet) => limitedOf(this.#loop.world.reports, fleet),
       isListed: () => this.#loop.isServing,
-      mergeDomains: this.#options.settings.mergeDomainConfig,
+      mergeDomains: this.#loop.mergesDomains,
     };
     return openAdmissionServer({
       ...this.#parts,
