@@ -4,7 +4,6 @@
  */
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import type { Logger } from '../process/log/logger.ts';
 import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { processLines, reportNotRun } from '../process/log/process-lines.ts';
 import { enforceMinimumTls } from '../process/net/minimum-tls.ts';
@@ -36,33 +35,27 @@ export interface ControlPlaneHost {
 /** Runs a control plane until a signal ends it, or until it cannot start. Resolves to the exit status. */
 export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const parsed = parseControlPlaneSettings(host.env);
-  const clock = host.clock ?? systemClock;
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
   if (enforceMinimumTls(host.env)) processLines.verificationStays(log);
   routeLibraryWarnings((text) => processLines.libraryWarning(log, { text }));
-  return run(host, { settings, log, clock });
-}
-
-async function run(
-  host: ControlPlaneHost,
-  parts: Pick<ConstructorParameters<typeof ControlPlane>[0], 'settings' | 'clock'> & { log: Logger },
-): Promise<number> {
   try {
     const controlPlane = new ControlPlane({
-      ...parts,
-      openBacking: await loadBacking(parts.settings),
+      settings,
+      log,
+      openBacking: await loadBacking(settings),
       env: host.env,
       hostName: host.hostName ?? hostname(),
       signals: host.signals ?? process,
+      clock: host.clock ?? systemClock,
       timers: host.timers ?? systemTimers,
       random: host.random ?? Math.random,
       onListening: host.onListening ?? (() => {}),
     });
     return await controlPlane.run();
   } catch (error) {
-    lines.startFailed(parts.log, { error });
+    lines.startFailed(log, { error });
     return 1;
   }
 }

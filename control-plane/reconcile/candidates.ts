@@ -43,15 +43,11 @@ export interface Candidate extends ObjectReadings<ReadRules> {
  * stored spec, the access to fleets and the schemas are the same. A generation is read only once.
  */
 export function candidateOf(
-  {
-    object,
-    lastAccepted,
-    fleets,
-    schemas,
-  }: Pick<Candidate, 'object' | 'lastAccepted' | 'fleets' | 'schemas'>,
+  facts: Pick<Candidate, 'object' | 'lastAccepted' | 'fleets' | 'schemas'>,
   last: Candidate | undefined,
   options: CandidateOptions,
 ): Candidate {
+  const { object, lastAccepted, fleets, schemas } = facts;
   const isSame = last !== undefined && last.object === object && last.lastAccepted === lastAccepted;
   if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
   const { version = '' } = options;

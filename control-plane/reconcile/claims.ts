@@ -247,10 +247,7 @@ export class ClaimResolver {
     return resolved;
   }
 
-  #reached(changed: ReadonlyMap<string, ClaimList | undefined>): {
-    uids: Set<string>;
-    places: Set<ClaimedDomain>;
-  } {
+  #reached(changed: ReadonlyMap<string, ClaimList | undefined>): ResolvedClaims {
     const uids = new Set(changed.keys());
     const places = new Set<ClaimedDomain>();
     for (const [uid, list] of changed) {

@@ -10,8 +10,8 @@ describe('an event queue', () => {
     const queue = new EventQueue();
     queue.add(event({ note: '1' }), 5);
     queue.add(event({ note: '2' }), 6);
-    expect(queue.next(7)).toEqual({ do: 'create', event: event({ note: '1' }), atMs: 5 });
-    expect(queue.next(7)).toEqual({ do: 'create', event: event({ note: '2' }), atMs: 6 });
+    expect(queue.next(7)).toEqual({ event: event({ note: '1' }), count: 1, lastMs: 5 });
+    expect(queue.next(7)).toEqual({ event: event({ note: '2' }), count: 1, lastMs: 6 });
     expect(queue.next(7)).toBeUndefined();
     expect(queue.nextDueMs(7)).toBeUndefined();
   });
@@ -21,7 +21,7 @@ describe('an event queue', () => {
     queue.add(event(), 0);
     queue.add(event(), 1_000);
     expect(queue.size).toBe(1);
-    expect(queue.next(1_000)).toEqual({ do: 'repeat', event: event(), count: 2, lastMs: 1_000 });
+    expect(queue.next(1_000)).toEqual({ event: event(), count: 2, lastMs: 1_000 });
   });
 
   it('repeats an event that was written, until it has been silent for six minutes', () => {
@@ -31,10 +31,10 @@ describe('an event queue', () => {
     queue.next(0);
     queue.add(event(), 300_000);
     const repeated = queue.next(300_000);
-    expect(repeated).toEqual({ do: 'repeat', event: first, count: 2, lastMs: 300_000 });
+    expect(repeated).toEqual({ event: first, count: 2, lastMs: 300_000 });
     expect(repeated?.event).toBe(first);
     queue.add(event(), 660_000);
-    expect(queue.next(660_000)).toMatchObject({ do: 'create' });
+    expect(queue.next(660_000)).toMatchObject({ count: 1 });
   });
 
   it.each([{ uid: 'v' }, { type: 'Warning' as const }, { reason: 'Invalid' }, { note: 'other' }])(
@@ -64,10 +64,10 @@ describe('an event queue', () => {
   it('keeps to its budget of writes', () => {
     const queue = new EventQueue({ writesPerSecond: 2 });
     for (let index = 0; index < 6; index++) queue.add(event({ uid: String(index) }), 0);
-    const written = [0, 1, 2, 3, 4].map(() => queue.next(0)?.do);
-    expect(written).toEqual(['create', 'create', 'create', 'create', undefined]);
+    const written = [0, 1, 2, 3, 4].map(() => queue.next(0)?.count);
+    expect(written).toEqual([1, 1, 1, 1, undefined]);
     expect(queue.nextDueMs(0)).toBe(500);
-    expect(queue.next(500)?.do).toBe('create');
+    expect(queue.next(500)?.count).toBe(1);
   });
 
   it('forgets what waits', () => {

@@ -20,11 +20,6 @@ export interface EventContent {
   note: string;
 }
 
-type EventWrite<T extends EventContent> =
-  | { do: 'create'; event: T; atMs: number }
-  /** The event with this content, seen `count` times, was already written. */
-  | { do: 'repeat'; event: T; count: number; lastMs: number };
-
 type DropReason = 'object' | 'queue';
 
 interface EventQueueOptions {
@@ -37,10 +32,14 @@ interface EventQueueOptions {
   writesPerSecond?: number;
 }
 
-interface Series<T> {
+/** An event that was reported `count` times, the last time at `lastMs`. */
+interface Occurrences<T> {
   event: T;
   count: number;
   lastMs: number;
+}
+
+interface Series<T> extends Occurrences<T> {
   isWaiting: boolean;
 }
 
@@ -95,13 +94,16 @@ export class EventQueue<T extends EventContent> {
     return undefined;
   }
 
-  /** Returns undefined if no event waits, or if too many were already written. */
-  next(nowMs: number): EventWrite<T> | undefined {
+  /**
+   * Returns an event to write. If it occurred more than once, it was already written. Returns undefined if no event waits, or if too many
+   * were already written.
+   */
+  next(nowMs: number): Occurrences<T> | undefined {
     if (this.#waiting.length === 0 || !this.#writes.take(nowMs)) return undefined;
     const series = this.#waiting.shift() as Series<T>;
     series.isWaiting = false;
     const { event, count, lastMs } = series;
-    return count === 1 ? { do: 'create', event, atMs: lastMs } : { do: 'repeat', event, count, lastMs };
+    return { event, count, lastMs };
   }
 
   /** Returns the milliseconds until `next` returns an event. Undefined if no event waits. */
@@ -165,7 +167,7 @@ const attempts = 4;
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #queue: EventQueue<Named>;
-  readonly #pump: Pump<EventWrite<Named>, ApiError>;
+  readonly #pump: Pump<Occurrences<Named>, ApiError>;
   #count = 0;
   #isClosed = false;
 
@@ -208,7 +210,7 @@ export class EventRecorder {
   }
 
   /** Returns the error if another attempt is worthwhile. */
-  async #write(write: EventWrite<Named>, failures: number): Promise<ApiError | undefined> {
+  async #write(write: Occurrences<Named>, failures: number): Promise<ApiError | undefined> {
     try {
       await this.#send(write);
       return undefined;
@@ -221,15 +223,14 @@ export class EventRecorder {
     }
   }
 
-  async #send(write: EventWrite<Named>): Promise<void> {
+  async #send({ event, count, lastMs }: Occurrences<Named>): Promise<void> {
     const { client } = this.#options;
-    const { event } = write;
     const path = `/apis/events.k8s.io/v1/namespaces/${event.object.namespace}/events`;
-    if (write.do === 'create') {
-      await this.#create(path, event, write.atMs);
+    if (count === 1) {
+      await this.#create(path, event, lastMs);
       return;
     }
-    const series = { count: write.count, lastObservedTime: microTime(write.lastMs) };
+    const series = { count, lastObservedTime: microTime(lastMs) };
     try {
       await client.request({
         method: 'PATCH',
@@ -240,7 +241,7 @@ export class EventRecorder {
     } catch (error) {
       // The event was never written, because its repetition arrived while it waited, or it has expired since.
       if (!hasStatus(error, 404)) throw error;
-      await this.#create(path, event, write.lastMs, series);
+      await this.#create(path, event, lastMs, series);
     }
   }
 
