@@ -86,6 +86,7 @@ export class ResourceWatch<T> {
   readonly #outage: WatchOutage;
   readonly #abort = new AbortController();
   #running: Promise<void> | undefined;
+  #endWait = (): void => {};
   #isListed = false;
   #isDoubtful = false;
   /** The outage ends with the first event, or after `trustedMs`, because the server may open watches and break them off. */
@@ -118,6 +119,7 @@ export class ResourceWatch<T> {
   /** Settles when no request is in progress. */
   async close(): Promise<void> {
     this.#abort.abort();
+    this.#endWait();
     await this.#running;
   }
 
@@ -125,7 +127,7 @@ export class ResourceWatch<T> {
     while (!this.#abort.signal.aborted) {
       const { version } = this.#progress;
       const waitMs = await (version === undefined ? this.#list() : this.#watch(version));
-      if (waitMs > 0) await this.#wait(waitMs);
+      if (waitMs > 0 && !this.#abort.signal.aborted) await this.#wait(waitMs);
     }
   }
 
@@ -257,17 +259,12 @@ export class ResourceWatch<T> {
   }
 
   #wait(delayMs: number): Promise<void> {
-    const { signal } = this.#abort;
     return new Promise((resolve) => {
-      const onAbort = () => {
+      const callOff = this.#options.timers.after(delayMs, resolve);
+      this.#endWait = () => {
         callOff();
         resolve();
       };
-      const callOff = this.#options.timers.after(delayMs, () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      });
-      signal.addEventListener('abort', onAbort, { once: true });
     });
   }
 

@@ -36,10 +36,10 @@ it.each([
   [{ certificates: true }, 'a client certificate'],
   [{ tokens: new Map() }, 'a token (authorization: Bearer ...)'],
   [{ certificates: true, tokens: new Map() }, 'a client certificate or a token (authorization: Bearer ...)'],
-])('a caller without credentials learns which ones count: %o', (options, ways) => {
+])('a caller without credentials learns which ones count: %o', async (options, ways) => {
   const message = `the client does not prove its identity: send ${ways}`;
-  expect(identityOf(undefined, options)).toMatchObject({ message });
-  expect(identityOf(undefined, { ...options, allowAnonymous: true })).toEqual({ caller: undefined });
+  expect(await identityOf(undefined, options)).toMatchObject({ message });
+  expect(await identityOf(undefined, { ...options, allowAnonymous: true })).toEqual({ caller: undefined });
 });
 
 it.each([

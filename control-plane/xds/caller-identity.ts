@@ -53,7 +53,7 @@ export class CallerIdentity {
   }
 
   /** A certificate takes precedence over a token. A wrong token never counts as a missing one. */
-  of(call: ServerDuplexStream<Buffer, Buffer>): Identity | GrpcStatus | Promise<Identity | GrpcStatus> {
+  async of(call: ServerDuplexStream<Buffer, Buffer>): Promise<Identity | GrpcStatus> {
     const { certificates, reviews, allowAnonymous } = this.#options;
     const certificate = certificates ? call.getAuthContext().sslPeerCertificate : undefined;
     if (certificate !== undefined && Object.keys(certificate).length > 0) {
@@ -69,8 +69,7 @@ export class CallerIdentity {
     const name = this.#tokens?.get(hash);
     if (name !== undefined) return { caller: tokenClient(name), tokenHash: hash };
     if (reviews === undefined) return unauthenticated('the token is not known');
-    const outcome = reviews.outcome(token, hash, addressOf(call.getPeer()));
-    return outcome instanceof Promise ? outcome.then(identityBy) : identityBy(outcome);
+    return identityBy(await reviews.outcome(token, hash, addressOf(call.getPeer())));
   }
 
   /** Returns the reason why a stream must end. Undefined while it may continue. */

@@ -18,7 +18,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { connectionCuts } from '../telemetry/metric-set.ts';
-import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
+import { CallerIdentity, parseTokens, type TokenNames } from './caller-identity.ts';
 import {
   type DiscoveryForm,
   Incremental,
@@ -90,7 +90,7 @@ export class XdsServer {
   #server: NetServer | undefined;
   #closeCredentials = (): void => {};
   #closeTokens = (): void => {};
-  /** Streams whose token the API server is reviewing. */
+  /** Streams whose caller is not known yet, mostly because the API server reviews its token. */
   #unproven = 0;
   #shutdown: Promise<void> | undefined;
 
@@ -158,13 +158,14 @@ export class XdsServer {
       DeltaAggregatedResources: () => new Incremental(rejected),
     };
     for (const [method, form] of Object.entries(forms)) {
-      const open = (call: GrpcCall) => this.#open(call, form());
+      const open = (call: GrpcCall) => void this.#open(call, form());
       grpc.register(`/${discoveryService}/${method}`, open, encodeBytes, decodeBytes, 'bidi');
     }
     return grpc;
   }
 
-  #open(call: GrpcCall, form: DiscoveryForm): void {
+  /** Opens a stream once its caller is known. Nothing of the stream is read before that. */
+  async #open(call: GrpcCall, form: DiscoveryForm): Promise<void> {
     const rejection =
       this.#shutdown === undefined
         ? this.#options.streams.rejection(call.getPeer(), this.#unproven)
@@ -173,25 +174,11 @@ export class XdsServer {
       call.emit('error', { code: rejection.code, details: rejection.message });
       return;
     }
-    const identity = this.#identity.of(call);
-    if (identity instanceof Promise) void this.#openProven(call, form, identity);
-    else this.#openAs(call, form, identity);
-  }
-
-  /** Opens a stream after its token was verified. Nothing of the stream is read before that. */
-  async #openProven(
-    call: GrpcCall,
-    form: DiscoveryForm,
-    pending: Promise<Identity | GrpcStatus>,
-  ): Promise<void> {
     this.#unproven++;
-    const identity = await pending;
+    const found = await this.#identity.of(call);
     this.#unproven--;
     if (call.cancelled) return;
-    this.#openAs(call, form, this.#shutdown === undefined ? identity : shuttingDown);
-  }
-
-  #openAs(call: GrpcCall, form: DiscoveryForm, identity: Identity | GrpcStatus): void {
+    const identity = this.#shutdown === undefined ? found : shuttingDown;
     if (!('code' in identity)) {
       const connection = this.#connections.of(call.getPeer());
       this.#options.streams.open(new GrpcDiscoveryCall(call, connection), identity, form);
