@@ -1,5 +1,5 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
-import type { Clock, Timers } from '../process/time/clock.ts';
+import type { ProcessTime } from '../process/time/clock.ts';
 import type { ApiObject, Reading } from './kubernetes/watch-protocol.ts';
 import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
@@ -64,12 +64,11 @@ export interface ReplicaPlace {
   confirm(then: () => void): void;
 }
 
-export interface OpenBackingOptions extends Telemetry {
+export interface OpenBackingOptions extends Telemetry, ProcessTime {
   settings: ControlPlaneSettings;
   env: Environment;
+  /** See `replicaName`. */
   replica: string;
-  clock: Clock;
-  timers: Timers;
   random(): number;
   /** Called with all news, except for objects. */
   learn: UpdateWorld;

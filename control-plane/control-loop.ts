@@ -6,7 +6,6 @@
 import { packageVersion } from '../process/files/package-file.ts';
 import { LogThrottle } from '../process/log/log-throttle.ts';
 import type { Logger } from '../process/log/logger.ts';
-import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { Announcer, type AnnouncerOptions } from './announcer.ts';
 import type { Backing, OpenBacking, OpenBackingOptions } from './backing.ts';
@@ -28,23 +27,15 @@ import {
   type RoundResult,
   unknownSpecPatienceMs,
 } from './round.ts';
-import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
-import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import { lines } from './telemetry/log-lines.ts';
 import { unknownWorld, type World } from './world.ts';
 import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
 
 export interface ControlLoopOptions
   extends Omit<OpenBackingOptions, 'learn'>,
-    Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'>,
-    Telemetry {
-  settings: ControlPlaneSettings;
+    Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'> {
   openBacking: OpenBacking;
-  /** See `replicaName`. */
-  replica: string;
-  clock: Clock;
-  timers: Timers;
   /** The function that sends webhooks, if there are any: see `Webhooks.notify`. */
   notify: NonNullable<AnnouncerOptions['notify']>;
   searchCollisions: CollisionWatchOptions['search'];

@@ -8,7 +8,7 @@ import { shutdownLines } from '../process/log/process-lines.ts';
 import { addressText } from '../process/net/bind.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
-import type { Clock, Timers } from '../process/time/clock.ts';
+import type { ProcessTime } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
 import type { OpenBacking } from './backing.ts';
 import { ControlLoop } from './control-loop.ts';
@@ -29,15 +29,13 @@ import type { Webhooks } from './webhooks/webhooks.ts';
 import { kindOfClient } from './xds/caller-identity.ts';
 import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 
-export interface ControlPlaneOptions {
+export interface ControlPlaneOptions extends ProcessTime {
   settings: ControlPlaneSettings;
   openBacking: OpenBacking;
   /** The environment for values that are not settings of Weir: where a pod finds its API server, and a user's home. */
   env: Environment;
   hostName: string;
   signals: SignalSource;
-  clock: Clock;
-  timers: Timers;
   random(): number;
   log: Logger;
   onListening(ports: ControlPlanePorts): void;

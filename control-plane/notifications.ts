@@ -1,17 +1,15 @@
 /** Opens webhooks and the lookup of their secret, according to the settings. */
 import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
-import type { Clock, Timers } from '../process/time/clock.ts';
+import type { ProcessTime } from '../process/time/clock.ts';
 import { openSecretApi } from './http/secret-api.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import type { SecretPlace } from './webhooks/signing-keys.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
-export interface NotificationParts extends Telemetry {
+export interface NotificationParts extends Telemetry, ProcessTime {
   settings: ControlPlaneSettings;
-  clock: Clock;
-  timers: Timers;
   random(): number;
 }
 

@@ -3,7 +3,7 @@
  * counts with compatible keys. Only leaders do this. It searches in a thread, so that it blocks nothing, when the served rules of
  * a fleet have changed, and reports each pair of objects once.
  */
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { ClusterDecision } from '../model/decision.ts';
@@ -15,12 +15,10 @@ import { lines } from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
 import { type CollisionSearch, encodedObjects, type ObjectCollision } from './counter-collisions.ts';
 
-export interface CollisionWatchOptions extends Pick<Telemetry, 'log'> {
+export interface CollisionWatchOptions extends Pick<Telemetry, 'log'>, ProcessTime {
   /** See `searchInThread`. */
   search(objects: ReturnType<typeof encodedObjects>): CollisionSearch;
   events: Pick<EventRecorder, 'record'>;
-  clock: Clock;
-  timers: Timers;
 }
 
 /** Chosen: objects and limiters that arrive within this time are reviewed together. */

@@ -3,7 +3,7 @@
  * new ones are dropped.
  */
 import { createHash } from 'node:crypto';
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import { ApiError, hasStatus, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
@@ -144,12 +144,10 @@ export interface RecordedEvent {
   note: string;
 }
 
-export interface EventRecorderOptions extends Telemetry {
+export interface EventRecorderOptions extends Telemetry, ProcessTime {
   client: KubernetesApi;
   /** The name of the replica. */
   instance: string;
-  clock: Clock;
-  timers: Timers;
   random(): number;
   limits?: EventQueueOptions;
 }

@@ -1,5 +1,5 @@
 /** The election of the leader: what a candidate must do, and how it does it. */
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
@@ -143,11 +143,9 @@ export class ElectionState {
   }
 }
 
-export interface LeaseElectionOptions extends ElectionOptions, Telemetry {
+export interface LeaseElectionOptions extends ElectionOptions, Telemetry, ProcessTime {
   leaseName: string;
   api: LeaseApi;
-  clock: Clock;
-  timers: Timers;
   startedLeading(): void;
   /** The Lease object could not be renewed in time, belongs to another candidate, or was released. */
   stoppedLeading(): void;

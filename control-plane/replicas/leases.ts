@@ -2,7 +2,7 @@
  * Lease objects of one namespace: the leader's, which candidates replace by version, and those of replicas, which are renewed regularly
  * as signs of life.
  */
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Clock, ProcessTime } from '../../process/time/clock.ts';
 import { hasStatus, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
 import { deleteObject, managedLabels, type Owner, replicaLeaseName, serverSideApply } from './own-objects.ts';
 
@@ -155,12 +155,10 @@ export interface LeaseRecord {
   transitions: number;
 }
 
-export interface ReplicaLeaseOptions {
+export interface ReplicaLeaseOptions extends ProcessTime {
   replica: string;
   durationMs: number;
   api: LeaseApi;
-  clock: Clock;
-  timers: Timers;
   /** Returns the annotations of the next renewal. */
   annotations(): Readonly<Record<string, string>>;
   /** Called after a renewal. The owner changes only if the Lease object was deleted. */

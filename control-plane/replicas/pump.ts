@@ -1,5 +1,5 @@
 /** Sends the entries of a queue to the API server, a few at a time. It retries each entry, with growing waits, until it succeeds. */
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 
 /** The part of a failure that determines the wait before the next attempt. An ApiError has it. */
@@ -7,7 +7,7 @@ export interface Failure {
   retryAfterMs?: number | undefined;
 }
 
-export interface PumpOptions<Entry, Failed extends Failure> {
+export interface PumpOptions<Entry, Failed extends Failure> extends ProcessTime {
   /** The waiting entries, in their order and within their budget. */
   queue: {
     next(nowMs: number): Entry | undefined;
@@ -26,8 +26,6 @@ export interface PumpOptions<Entry, Failed extends Failure> {
   givenUp?(entry: Entry): void;
   firstRetryMs: number;
   maxRetryMs: number;
-  clock: Clock;
-  timers: Timers;
   random(): number;
 }
 

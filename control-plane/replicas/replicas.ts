@@ -4,7 +4,7 @@
  */
 import { errorText } from '../../process/log/error-text.ts';
 import { throttledLine } from '../../process/log/log-throttle.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { ApiError, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { noVersions } from '../model/object-versions.ts';
@@ -19,7 +19,7 @@ import { ReplicaReports } from './replica-reports.ts';
 /** Chosen: connections that are not known to be dead are replaced at most once in this time, plus up to half of it. */
 const rareMs = 60_000;
 
-export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
+export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry, ProcessTime {
   client: KubernetesApi;
   /** The namespace of Leases and ConfigMaps. */
   namespace: string;
@@ -31,8 +31,6 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   cleanupAfterMs?: number;
   /** The maximum size of one ConfigMap with a report. Defaults to the limit of the API server. */
   maxPartBytes?: number;
-  clock: Clock;
-  timers: Timers;
   random(): number;
   codec: Codec;
   startedLeading(): void;
@@ -274,15 +272,13 @@ export class WatchDoubt {
   }
 }
 
-export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
+export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'>, ProcessTime {
   reports: Pick<ReplicaReports, 'remains'>;
   leases: LeaseApi;
   configMaps: ConfigMapApi;
   /** The time for which a replica must be dead. */
   afterMs: number;
   mayDelete(): boolean;
-  clock: Clock;
-  timers: Timers;
 }
 
 /** Deletes the objects of dead replicas. Only the leader does this. */

@@ -4,7 +4,7 @@
  * `remove` names, because the next process needs the other stored values.
  */
 import { errorText } from '../../process/log/error-text.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { ApiError, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
@@ -42,13 +42,11 @@ export interface SharedFormat<Value> {
   isSame(a: Value, b: Value): boolean;
 }
 
-export interface SharedValuesParts {
+export interface SharedValuesParts extends ProcessTime {
   client: KubernetesApi;
   /** The namespace of the ConfigMaps. */
   namespace: string;
   codec: Codec;
-  clock: Clock;
-  timers: Timers;
   random(): number;
 }
 

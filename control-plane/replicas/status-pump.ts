@@ -3,7 +3,7 @@
  * written.
  */
 
-import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Clock, ProcessTime } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import { ApiError, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
@@ -77,15 +77,13 @@ export class StatusWriter {
   }
 }
 
-export interface StatusPumpOptions extends Telemetry {
+export interface StatusPumpOptions extends Telemetry, ProcessTime {
   queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'spared'>;
   writer: Pick<StatusWriter, 'write'>;
   /** Called before each write: whether this process leads. */
   mayWrite(): boolean;
   /** The maximum number of concurrent writes. Defaults to 8. */
   concurrency?: number;
-  clock: Clock;
-  timers: Timers;
   random(): number;
   written(entry: StatusEntry): void;
   /** Called when another status of an object may be offered: its write has ended, or the pause after a rejection is over. */

@@ -25,6 +25,12 @@ export interface Timers {
   every(intervalMs: number, callback: () => void): () => void;
 }
 
+/** The clock and the timers of a process. */
+export interface ProcessTime {
+  clock: Clock;
+  timers: Timers;
+}
+
 function timersOfNode(isHeld: boolean): Timers {
   const held = (timer: NodeJS.Timeout): NodeJS.Timeout => (isHeld ? timer : timer.unref());
   return {
