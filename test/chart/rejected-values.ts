@@ -416,6 +416,26 @@ export const rejectedValues: readonly [message: string, values: Values][] = [
     { redis, limiter: { service: { type: 'NodePort', headless: true } } },
   ],
   [
+    'limiter.service.loadBalancerClass and limiter.service.loadBalancerSourceRanges need limiter.service.type=LoadBalancer',
+    { redis, limiter: { service: { type: 'NodePort', loadBalancerSourceRanges: ['203.0.113.0/24'] } } },
+  ],
+  [
+    'limiter.service.externalTrafficPolicy needs limiter.service.type=LoadBalancer or NodePort',
+    { redis, limiter: { service: { externalTrafficPolicy: 'Local' } } },
+  ],
+  [
+    'limiter.service has IPv6 addresses, which need listenAddress="::": at 0.0.0.0, pods accept no connections over IPv6',
+    { redis, limiter: { service: { ipFamilyPolicy: 'PreferDualStack' } } },
+  ],
+  [
+    'controlPlane.service.ipFamilies has two families: set controlPlane.service.ipFamilyPolicy=PreferDualStack',
+    { redis, listenAddress: '::', controlPlane: { service: { ipFamilies: ['IPv4', 'IPv6'] } } },
+  ],
+  [
+    'controlPlane.dnsPolicy=None needs controlPlane.dnsConfig.nameservers: otherwise pods cannot resolve names',
+    { redis, controlPlane: { dnsPolicy: 'None', dnsConfig: { searches: ['a.example'] } } },
+  ],
+  [
     'limiter.ports.grpc and limiter.ports.http are both 9000: each listener needs a port of its own',
     { redis, limiter: { ports: { grpc: 9000, http: 9000 } } },
   ],

@@ -277,6 +277,54 @@ describeWithServer('the chart', helmProgram, () => {
     ]);
   });
 
+  it('gives Services the addresses and load balancers that they are to have', () => {
+    const families = { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv6', 'IPv4'] };
+    const outside = {
+      loadBalancerClass: 'service.example/lb',
+      loadBalancerSourceRanges: ['203.0.113.0/24'],
+      externalTrafficPolicy: 'Local',
+    };
+    const service = { type: 'LoadBalancer', ...outside, ...families };
+    const values = { redis, listenAddress: '::', limiter: { service }, controlPlane: { service: families } };
+    const fieldsOf = (objects: readonly RenderedObject[], nameEnd: string) => {
+      const { selector: _, ports: __, ...fields } = objectOf(objects, 'Service', nameEnd).spec;
+      return fields;
+    };
+    const objects = renderChart(values);
+    expect(fieldsOf(objects, '-limiter')).toEqual(service);
+    expect(fieldsOf(objects, '-limiter-metrics')).toEqual({ type: 'ClusterIP', ...families });
+    expect(fieldsOf(objects, '-control-plane')).toEqual(families);
+    expect(fieldsOf(renderChart({ redis }), '-limiter')).toEqual({ type: 'ClusterIP' });
+  });
+
+  it.each(['limiter', 'control-plane'] as const)(
+    'gives the pods of the %s what other charts do',
+    (program) => {
+      const first = { name: 'first', image: 'first:1' };
+      const beside = { name: 'beside', image: 'beside:1' };
+      const pod = {
+        runtimeClassName: 'gvisor',
+        dnsPolicy: 'None',
+        dnsConfig: { nameservers: ['10.0.0.10'] },
+        hostAliases: [{ ip: '10.0.0.20', hostnames: ['redis.example'] }],
+      };
+      const own = {
+        ...pod,
+        extraInitContainers: [first],
+        extraContainers: [beside],
+        revisionHistoryLimit: 0,
+      };
+      const values = program === 'limiter' ? { limiter: own } : { controlPlane: own };
+      const objects = renderChart({ redis, ...values });
+      const { containers, ...spec } = podOf(objects, program).spec;
+      expect(spec).toMatchObject({ ...pod, initContainers: [first] });
+      expect(containers).toEqual([expect.objectContaining({ name: program }), beside]);
+      expect(objectOf(objects, 'Deployment', program).spec.revisionHistoryLimit).toBe(0);
+      const names = Object.keys(podOf(renderChart({ redis }), program).spec);
+      expect(names.filter((name) => name in pod || name === 'initContainers')).toEqual([]);
+    },
+  );
+
   it('says Prometheus how to scrape, and where', () => {
     const serviceMonitor = {
       enabled: true,

@@ -393,7 +393,22 @@ export const valueCases: readonly ValueCase[] = [
   },
   {
     name: 'callers from outside',
-    values: { redis, limiter: { service: { type: 'LoadBalancer', metricsPort: 8081 } } },
+    values: {
+      redis,
+      listenAddress: '::',
+      limiter: {
+        service: {
+          type: 'LoadBalancer',
+          metricsPort: 8081,
+          loadBalancerClass: 'service.example/lb',
+          loadBalancerSourceRanges: ['203.0.113.0/24'],
+          externalTrafficPolicy: 'Local',
+          ipFamilyPolicy: 'PreferDualStack',
+          ipFamilies: ['IPv6', 'IPv4'],
+        },
+      },
+      controlPlane: { service: { ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv6'] } },
+    },
   },
   {
     name: 'what charts usually have',
@@ -438,6 +453,13 @@ function placed(): Values {
     podLabels: { pod: 'label' },
     podAnnotations: { pod: 'annotation' },
     priorityClassName: 'system-cluster-critical',
+    runtimeClassName: 'gvisor',
+    dnsPolicy: 'None',
+    dnsConfig: { nameservers: ['10.0.0.10'], options: [{ name: 'ndots', value: '2' }] },
+    hostAliases: [{ ip: '10.0.0.20', hostnames: ['redis.example'] }],
+    revisionHistoryLimit: 2,
+    extraInitContainers: [{ name: 'first', image: 'first:1', args: ['wait'] }],
+    extraContainers: [{ name: 'beside', image: 'beside:1' }],
     nodeSelector: { disk: 'fast' },
     tolerations: [{ key: 'edge', operator: 'Exists' }],
     affinity: {

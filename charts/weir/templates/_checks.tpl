@@ -217,7 +217,14 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "weir.checks.dns" -}}
+{{- if and (eq (default "" .values.dnsPolicy) "None") (not (default dict .values.dnsConfig).nameservers) -}}
+{{- fail (printf "%s.dnsPolicy=None needs %s.dnsConfig.nameservers: otherwise pods cannot resolve names" .name .name) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.checks.grace" -}}
+{{- include "weir.checks.dns" . -}}
 {{- if lt (int .values.terminationGracePeriodSeconds) (add (int .values.drainDelaySeconds) 35) -}}
 {{- fail (printf "%s.terminationGracePeriodSeconds must be at least 35 more than %s.drainDelaySeconds: otherwise Kubernetes kills pods while calls are still running" .name .name) -}}
 {{- end -}}

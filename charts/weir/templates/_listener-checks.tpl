@@ -8,6 +8,13 @@
 {{- if and $service.headless $service.trafficDistribution -}}
 {{- fail "limiter.service.trafficDistribution has no effect with limiter.service.headless, because callers choose among all pods: remove one of them" -}}
 {{- end -}}
+{{- if and (ne $service.type "LoadBalancer") (or $service.loadBalancerClass $service.loadBalancerSourceRanges) -}}
+{{- fail "limiter.service.loadBalancerClass and limiter.service.loadBalancerSourceRanges need limiter.service.type=LoadBalancer" -}}
+{{- end -}}
+{{- if and (eq $service.type "ClusterIP") $service.externalTrafficPolicy -}}
+{{- fail "limiter.service.externalTrafficPolicy needs limiter.service.type=LoadBalancer or NodePort: no other Service has calls from outside of the cluster" -}}
+{{- end -}}
+{{- include "weir.checks.ipFamilies" (dict "root" . "name" "limiter" "service" $service) -}}
 {{- $listeners := $limiter.ports -}}
 {{- if not $limiter.metrics.enabled }}{{ $listeners = omit $listeners "metrics" }}{{ end -}}
 {{- include "weir.checks.samePort" (dict "name" "limiter.ports" "ports" $listeners) -}}
@@ -16,7 +23,20 @@
 {{- include "weir.checks.samePort" (dict "name" "limiter.service" "ports" $ports) -}}
 {{- end -}}
 
+{{/* (dict "root" $ "name" "limiter" "service" .Values.limiter.service). */}}
+{{- define "weir.checks.ipFamilies" -}}
+{{- $policy := default "" .service.ipFamilyPolicy -}}
+{{- $families := default list .service.ipFamilies -}}
+{{- if and (gt (len $families) 1) (not (hasSuffix "DualStack" $policy)) -}}
+{{- fail (printf "%s.service.ipFamilies has two families: set %s.service.ipFamilyPolicy=PreferDualStack or RequireDualStack" .name .name) -}}
+{{- end -}}
+{{- if and (or (hasSuffix "DualStack" $policy) (has "IPv6" $families)) (ne .root.Values.listenAddress "::") -}}
+{{- fail (printf "%s.service has IPv6 addresses, which need listenAddress=\"::\": at %s, pods accept no connections over IPv6" .name .root.Values.listenAddress) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.checks.controlPlanePorts" -}}
+{{- include "weir.checks.ipFamilies" (dict "root" . "name" "controlPlane" "service" .Values.controlPlane.service) -}}
 {{- $ports := .Values.controlPlane.ports -}}
 {{- if not .Values.controlPlane.secretLookup.tokenSecret }}{{ $ports = omit $ports "api" }}{{ end -}}
 {{- if not .Values.admission.enabled }}{{ $ports = omit $ports "admission" }}{{ end -}}

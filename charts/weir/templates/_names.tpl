@@ -107,3 +107,12 @@ kept by kubectl ({{ $hand }})
 {{- printf "%s:%s" $repository (default .Chart.AppVersion $image.tag) -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The IP families of a Service, from its values. Prints nothing by default. */}}
+{{- define "weir.ipFamilies" -}}
+{{- $families := dict -}}
+{{- range $name := list "ipFamilyPolicy" "ipFamilies" -}}
+{{- with get $ $name }}{{ $families = set $families $name . }}{{ end -}}
+{{- end -}}
+{{- with $families }}{{ toYaml . }}{{ end -}}
+{{- end -}}

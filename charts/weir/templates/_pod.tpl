@@ -32,6 +32,20 @@ spec:
   {{- with $values.priorityClassName }}
   priorityClassName: {{ . | quote }}
   {{- end }}
+  {{- with $values.runtimeClassName }}
+  runtimeClassName: {{ . | quote }}
+  {{- end }}
+  {{- with $values.dnsPolicy }}
+  dnsPolicy: {{ . }}
+  {{- end }}
+  {{- with $values.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.hostAliases }}
+  hostAliases:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with $values.nodeSelector }}
   nodeSelector:
     {{- toYaml . | nindent 4 }}
@@ -50,6 +64,10 @@ spec:
     {{- else }}
     {{- include "weir.spread" . | trim | nindent 4 }}
     {{- end }}
+  {{- with $values.extraInitContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: {{ .component | quote }}
       image: {{ include "weir.image" .root | quote }}
@@ -79,6 +97,9 @@ spec:
       volumeMounts:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- with $values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- with $volumes }}
   volumes:
     {{- toYaml . | nindent 4 }}
