@@ -547,7 +547,7 @@ const lookupCertificate = { API_TLS_CERT: pem('server'), API_TLS_KEY: keyOf('ser
 /** The common name in the certificate that a listener shows, or why the control plane did not start. */
 const certificate = (listener: 'xds' | 'api'): Row['observe'] => {
   return async (controlPlane) => {
-    const problem = /[A-Z]+_TLS_\w+: is needed with \w+|its key does not belong/;
+    const problem = /[A-Z]+_TLS_\w+: needs \w+ as well|its key does not belong/;
     const refusal = problem.exec(controlPlane.lines.join())?.[0];
     return refusal ?? (await shownName(controlPlane.ports[listener]));
   };
