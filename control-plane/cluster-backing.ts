@@ -18,7 +18,7 @@ import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { lines } from './telemetry/log-lines.ts';
-import type { StoredState } from './world.ts';
+import type { StoredState, World } from './world.ts';
 
 export interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesApi;
@@ -83,8 +83,9 @@ export class ClusterBacking implements Backing {
       ...options,
       services: settings.fleetServices,
       mayWrite: leads,
-      changed: () => learn({ expectations: this.fleets.expectations(), fleets: this.fleets.followed }),
-      shown: () => learn({ fleets: this.fleets.followed }),
+      changed: () =>
+        learn((world) => ({ expectations: this.fleets.expectations(), ...this.#followed(world) })),
+      shown: () => learn((world) => this.#followed(world)),
       accessChanged: policyChanged,
     });
     this.#acceptedSpecs = new AcceptedSpecStore({
@@ -124,11 +125,16 @@ export class ClusterBacking implements Backing {
     },
   };
 
+  #followed({ objectVersions }: World): Pick<World, 'fleets' | 'objectVersions'> {
+    const { followed, versions } = this.fleets;
+    return { fleets: followed, objectVersions: { ...objectVersions, ...versions } };
+  }
+
   get #policy(): Policy | undefined {
-    const { accesses } = this.fleets;
+    const { accesses, accessVersions } = this.fleets;
     const records = this.#domains === undefined ? noPolicy.records : this.#domains.records;
     const { schemas } = this.schemas;
-    return accesses && records && schemas && { fleets: accesses, records, schemas };
+    return accesses && records && schemas && { fleets: accesses, accessVersions, records, schemas };
   }
 
   start(): void {

@@ -169,7 +169,11 @@ export class ControlLoop {
     const { source } = this.backing;
     return {
       changed: () =>
-        this.#learn({ objects: source.objects, objectVersions: source.versions, left: source.left() }),
+        this.#learn({
+          objects: source.objects,
+          objectVersions: { ...this.#world.objectVersions, ...source.versions },
+          left: source.left(),
+        }),
       cutOff: (isWatchCut) => this.#learn({ isWatchCut }),
     };
   }

@@ -344,7 +344,8 @@ function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): vo
     next.decision = decision;
     const edited = [...next.edited].flatMap((uid) => objects.get(uid) ?? []);
     next.edits = withVersionsOf(edited, { versions: next.edits, watches: world.objectVersions });
-    next.ledger = next.ledger.with(decision, at.wallMs, { uids: next.edited, versions: next.edits });
+    const edits = { uids: next.edited, versions: next.edits, accesses: policy.accessVersions };
+    next.ledger = next.ledger.with(decision, at.wallMs, edits);
     next.edited = new Set();
     outcome.decided = { decision, last, changed };
     return;
@@ -482,10 +483,9 @@ function reportRemoved(
 
 /** Returns the wait until something changes without news. Work that is due has already been requested. */
 function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | undefined {
-  const { snapshots, statuses, fleets } = round.rhythms;
   const none = Number.POSITIVE_INFINITY;
   const patience = round.decision === undefined ? round.patienceEndsMs : undefined;
-  const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];
+  const rhythms = Object.values<Rhythm>({ ...round.rhythms }).map(({ dueMs }) => dueMs);
   const byMonotonic = [...rhythms, round.caughtUpMs, patience, round.specs.dueMs].map(
     (ms = none) => ms - monotonicMs,
   );

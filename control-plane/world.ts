@@ -13,7 +13,7 @@ import type { Policy } from './reconcile/decide.ts';
 export interface World {
   /** The objects of this control plane, by uid. */
   readonly objects: ReadonlyMap<string, ConfigObject> | undefined;
-  /** The versions of the API server that `objects` shows. */
+  /** The versions of the API server that `objects` shows, and `policy` for the access to fleets. */
   readonly objectVersions: ObjectVersions;
   /** Objects that no longer belong to this control plane, while their statuses still name it. */
   readonly left: readonly ConfigObject[];

@@ -15,6 +15,7 @@ import {
   type NamespaceSelector,
   selectorValuesProblem,
 } from '../model/object-models.ts';
+import { accessWatches, type ObjectVersions } from '../model/object-versions.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
 /** The API server validates specs against its schema. A schema of another version may have more fields. */
@@ -103,6 +104,8 @@ export function expectationOf(
 export interface KnownNamespaces {
   /** Labels by the name of the namespace. Undefined while they are unknown. */
   labels: ReadonlyMap<string, Labels> | undefined;
+  /** The version of the newest edit that may have changed labels. Undefined before one. */
+  edited?: string | undefined;
   /** The reason why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
   outage: string | undefined;
 }
@@ -118,11 +121,14 @@ export interface AccessReading {
   problem: FleetProblem | undefined;
   /** The facts from which the result was computed. */
   facts: Facts;
+  /** The versions of the API server that show these facts. */
+  versions: ObjectVersions;
 }
 
 interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
   /** Namespaces that the labels select. Undefined if there is no selector, or if the namespaces are unknown. */
   names: readonly string[] | undefined;
+  edited: string | undefined;
   outage: string | undefined;
 }
 
@@ -145,10 +151,12 @@ export function readAccess(
   const parsed = parseLabelSelector(selecting ?? '');
   const names = selector && 'selects' in parsed ? chosen(namespaces, parsed.selects) : undefined;
   const outage = selector && namespaces.outage;
-  const facts = { uid, generation, names, outage };
+  const edited = selector && namespaces.edited;
+  const facts = { uid, generation, names, edited, outage };
   if (isDeepStrictEqual(before?.facts, facts)) return before!;
+  const versions = versionsOf(fleet, edited);
   const invalid = (message: string) =>
-    staying({ reason: 'Invalid', message: `spec.${message}` }, facts, before);
+    staying({ reason: 'Invalid', message: `spec.${message}` }, { facts, versions }, before);
   const unfit = (selector?.matchExpressions ?? []).findIndex(hasUnfitValues);
   if (unfit >= 0)
     return invalid(`allowedNamespaces.selector.matchExpressions[${unfit}]: ${selectorValuesProblem}`);
@@ -156,14 +164,21 @@ export function readAccess(
   const domains = fleetDomainOwners(spec.domains ?? []);
   if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
   const reported = outage === undefined ? undefined : namespacesUnknown(outage);
-  if (selector !== undefined && names === undefined) return staying(reported, facts, before);
+  if (selector !== undefined && names === undefined) return staying(reported, { facts, versions }, before);
   const admitted = names && new Set(names);
   const access: FleetAccess = {
     admits: (namespace) => admitted?.has(namespace) ?? true,
     admitted: `allowedNamespaces of its RateLimitFleet allows namespaces with the labels ${selecting}`,
     domains: domains.owners,
   };
-  return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts };
+  return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts, versions };
+}
+
+function versionsOf({ resourceVersion }: FleetObject, edited: string | undefined): ObjectVersions {
+  return {
+    ...(resourceVersion !== undefined && { [accessWatches.fleets]: resourceVersion }),
+    ...(edited !== undefined && { [accessWatches.namespaces]: edited }),
+  };
 }
 
 /** Returns the problems of the object itself, independent of namespaces. */
@@ -181,14 +196,18 @@ function namespacesUnknown(outage: string): Fault {
 }
 
 /** If there is no fault, namespaces will be read soon. */
-function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
+function staying(
+  fault: Fault | undefined,
+  read: Pick<AccessReading, 'facts' | 'versions'>,
+  before: AccessReading | undefined,
+): AccessReading {
   const why = fault?.message ?? 'the control plane has not read the labels of namespaces yet';
   const isUnknown = before === undefined || 'unknown' in before.access;
   const meanwhile = isUnknown ? staysServed : staysKnown;
   return {
     access: isUnknown ? { unknown: why } : before.access,
     problem: fault && { ...fault, meanwhile },
-    facts,
+    ...read,
   };
 }
 

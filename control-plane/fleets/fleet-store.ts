@@ -3,6 +3,7 @@
  * them. The store watches them, and creates missing fleets.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
@@ -17,6 +18,13 @@ import type {
   FollowedFleet,
 } from '../model/config-object.ts';
 import type { FleetAccesses } from '../model/domain-owners.ts';
+import {
+  type AccessVersions,
+  accessWatches,
+  isReached,
+  noVersions,
+  type ObjectVersions,
+} from '../model/object-versions.ts';
 import { Pump } from '../replicas/pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -49,6 +57,11 @@ export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   random(): number;
 }
 
+interface NamespaceLabels {
+  labels: Labels;
+  version: string | undefined;
+}
+
 type SliceWatch = ResourceWatch<Endpoint[]>;
 
 interface Outage {
@@ -63,6 +76,11 @@ function hasAny(watch: SliceWatch | undefined): watch is SliceWatch {
   return watch?.isListed === true && watch.items.size > 0;
 }
 
+/** Returns the same value for the same versions. */
+function versionsAfter(before: ObjectVersions | undefined, now: ObjectVersions): ObjectVersions {
+  return before !== undefined && isDeepStrictEqual(before, now) ? before : now;
+}
+
 /** Chosen: the wait before a rejected fleet is created again. */
 const pauseAfterRejectionMs = 30_000;
 
@@ -74,12 +92,19 @@ export class FleetStore {
   /** Reasons why slices cannot be watched, by `namespace/name` of the Service. */
   readonly #slicesRejected = new Map<string, string>();
   /** The watch of namespaces. Undefined while no fleet needs labels. */
-  #namespaces: ResourceWatch<Labels> | undefined;
+  #namespaces: ResourceWatch<NamespaceLabels> | undefined;
+  /** The version of the newest edit of a namespace that may have changed its labels. */
+  #namespacesEdited: string | undefined;
+  #versions = noVersions;
   /** The reason why namespaces cannot be watched now. */
   #namespacesOutage: Outage | undefined;
   /** Accesses by fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
-  #reported: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
+  #reported: { accesses: FleetAccesses | undefined; versions: AccessVersions; specs: string } = {
+    accesses: undefined,
+    versions: new Map(),
+    specs: '',
+  };
   readonly #path: string;
   /** Names of fleets to create. */
   readonly #missing = new Set<string>();
@@ -135,6 +160,21 @@ export class FleetStore {
   /** The access rules of all fleets. Undefined while they are unknown. The value is replaced with each change. */
   get accesses(): FleetAccesses | undefined {
     return this.#reported.accesses;
+  }
+
+  /** The versions that `accesses` follows from, by fleet. The value is replaced with each edit. */
+  get accessVersions(): AccessVersions {
+    return this.#reported.versions;
+  }
+
+  /** The versions up to which `accesses` is known. */
+  get versions(): ObjectVersions {
+    const watches = { [accessWatches.fleets]: this.#fleets, [accessWatches.namespaces]: this.#namespaces };
+    const known = Object.entries(watches).flatMap(([key, watch]) =>
+      watch?.resourceVersion === undefined ? [] : [[key, watch.resourceVersion] as const],
+    );
+    this.#versions = { ...this.#versions, ...Object.fromEntries(known) };
+    return this.#versions;
   }
 
   #problemOf({ name, spec: { service } }: FleetObject): FleetProblem | undefined {
@@ -210,11 +250,21 @@ export class FleetStore {
     this.#namespaces?.start();
   }
 
-  #watchNamespaces(): ResourceWatch<Labels> {
-    const watch: ResourceWatch<Labels> = new ResourceWatch({
+  #watchNamespaces(): ResourceWatch<NamespaceLabels> {
+    const watch: ResourceWatch<NamespaceLabels> = new ResourceWatch({
       ...this.#options,
       resource: { group: '', version: 'v1', plural: 'namespaces', namespace: undefined },
-      read: ({ metadata: { labels = {} } }) => ({ item: labels }),
+      read: ({ metadata: { labels = {}, resourceVersion } }) => ({
+        item: { labels, version: resourceVersion },
+      }),
+      itemShown: (now, before, isListed) => {
+        const isEdit = isListed
+          ? now?.version !== before?.version
+          : !isDeepStrictEqual(now?.labels, before?.labels);
+        const { version = '' } = now ?? {};
+        if (isEdit && !isReached(this.#namespacesEdited, version)) this.#namespacesEdited = version;
+        return true;
+      },
       listener: this.#listener(
         'namespaces',
         () => this.#namespacesChanged(watch),
@@ -224,7 +274,7 @@ export class FleetStore {
     return watch;
   }
 
-  #namespacesChanged(watch: ResourceWatch<Labels>, outage?: Outage): void {
+  #namespacesChanged(watch: ResourceWatch<NamespaceLabels>, outage?: Outage): void {
     if (watch !== this.#namespaces) return;
     this.#namespacesOutage = outage;
     this.#readAccesses();
@@ -234,7 +284,12 @@ export class FleetStore {
   #readAccesses(): void {
     const { isListed = false, items } = this.#namespaces ?? {};
     const outage = this.#namespacesOutage;
-    const namespaces = { labels: isListed ? items : undefined, outage: outage?.reason };
+    const labels = new Map([...(items ?? [])].map(([name, one]) => [name, one.labels] as const));
+    const namespaces = {
+      labels: isListed ? labels : undefined,
+      edited: this.#namespacesEdited,
+      outage: outage?.reason,
+    };
     const before = this.#accesses;
     this.#accesses = new Map(
       this.fleets.map((fleet) => [fleet.name, readAccess(fleet, namespaces, before.get(fleet.name))]),
@@ -244,14 +299,20 @@ export class FleetStore {
       lines.fleetNotObeyed(this.#options.log, { fleet: name, ...problem });
     }
     const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRejection !== true;
-    const { accesses } = this.#reported;
+    const { accesses, versions } = this.#reported;
     if (accesses === undefined && isAwaited) return;
     const isSame =
       accesses instanceof Map &&
       accesses.size === this.#accesses.size &&
-      [...this.#accesses].every(([name, { access }]) => accesses.get(name) === access);
-    if (!isSame)
-      this.#reportAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
+      [...this.#accesses].every(
+        ([name, one]) =>
+          accesses.get(name) === one.access && isDeepStrictEqual(versions.get(name), one.versions),
+      );
+    if (isSame) return;
+    this.#reported.versions = new Map(
+      [...this.#accesses].map(([name, one]) => [name, versionsAfter(versions.get(name), one.versions)]),
+    );
+    this.#reportAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
   }
 
   #reportAccesses(accesses: FleetAccesses): void {

@@ -39,9 +39,10 @@ export interface ResourceWatchOptions<T> {
   read(object: ApiObject): Reading<T>;
   /**
    * Called with the object in `items` before and after the change: after every event, and after a list for each object of both lists.
-   * Returns whether to call `changed` for the event. If it is missing, `changed` is called for all events.
+   * Returns whether to call `changed` for the event. If it is missing, `changed` is called for all events. `isListed`: a list may hide
+   * changes in between.
    */
-  itemShown?(now: T | undefined, before: T | undefined): boolean;
+  itemShown?(now: T | undefined, before: T | undefined, isListed: boolean): boolean;
   listener: WatchListener;
   clock: Clock;
   timers: Timers;
@@ -183,8 +184,8 @@ export class ResourceWatch<T> {
   #showList(before: ReadonlyMap<string, T>): void {
     const { items } = this;
     const { itemShown = () => true } = this.#options;
-    for (const [key, item] of before) if (!items.has(key)) itemShown(undefined, item);
-    for (const [key, item] of items) itemShown(item, before.get(key));
+    for (const [key, item] of before) if (!items.has(key)) itemShown(undefined, item, true);
+    for (const [key, item] of items) itemShown(item, before.get(key), true);
   }
 
   /** Watches until the watch ends. Returns the wait before the next request. */
@@ -252,7 +253,7 @@ export class ResourceWatch<T> {
       this.#progress.received(object.metadata.resourceVersion);
       if (event.type === 'DELETED') this.#items.delete(key);
       else this.#keep(object, this.#items);
-      hasChanged = (this.#options.itemShown?.(this.#items.get(key), before) ?? true) || hasChanged;
+      hasChanged = (this.#options.itemShown?.(this.#items.get(key), before, false) ?? true) || hasChanged;
     }
     if (this.#waitsForEvent) this.#recovered();
     if (hasChanged) this.#options.listener.changed();

@@ -1,4 +1,5 @@
 /** How far a process has followed the objects of the API server. Only versions of the same watch can be compared. */
+import { fleetPlural } from '../../rules/language/kinds.ts';
 import { type ConfigObject, kindOf } from './config-object.ts';
 import { isNewerVersion } from './write-ledger.ts';
 
@@ -11,6 +12,14 @@ export const noVersions: ObjectVersions = {};
 export function watchKey(kind: ConfigObject['kind'], namespace = '*'): string {
   return `${kindOf({ kind }).plural} ${namespace}`;
 }
+
+/** The watches of RateLimitFleets, and of namespaces, whose labels they may select. */
+export const accessWatches = { fleets: fleetPlural, namespaces: 'namespaces' } as const;
+
+/** The versions of the API server that the access to each fleet follows from. Another value for each edit, even without an effect. */
+export type AccessVersions = ReadonlyMap<string, ObjectVersions>;
+
+export const noAccesses: AccessVersions = new Map();
 
 /** Returns `versions` with the newest version of these objects for each of the watches that show them. */
 export function withVersionsOf(
@@ -32,6 +41,43 @@ export function areReached(versions: ObjectVersions, required: ObjectVersions): 
   return Object.entries(required).every(([watch, version]) => isReached(versions[watch], version));
 }
 
-function isReached(version: string | undefined, required: string): boolean {
+export function isReached(version: string | undefined, required: string): boolean {
   return version !== undefined && !isNewerVersion(required, version);
+}
+
+interface EditStep {
+  readonly number: number;
+  readonly versions: ObjectVersions;
+  readonly accesses: AccessVersions;
+}
+
+/** The numbers of the newest snapshots after edits, in ascending order. Immutable. */
+export class EditSteps {
+  readonly #steps: readonly EditStep[];
+
+  private constructor(steps: readonly EditStep[]) {
+    this.#steps = steps;
+  }
+
+  static readonly none = new EditSteps([]);
+
+  /** The accesses of the last step. */
+  get accesses(): AccessVersions {
+    return this.#steps.at(-1)?.accesses ?? noAccesses;
+  }
+
+  /** Replaces a step with the same versions, because nothing was edited in between. */
+  with(step: EditStep, max: number): EditSteps {
+    const last = this.#steps.at(-1);
+    const isSame = last?.versions === step.versions && last.accesses === step.accesses;
+    if (isSame && last.number === step.number) return this;
+    return new EditSteps((isSame ? [...this.#steps.slice(0, -1), step] : [...this.#steps, step]).slice(-max));
+  }
+
+  /** Returns the number of the newest snapshot whose edits these versions show. */
+  reachedBy(versions: ObjectVersions): number {
+    const isReachedBy = ({ versions: required, accesses }: EditStep): boolean =>
+      [required, ...accesses.values()].every((one) => areReached(versions, one));
+    return this.#steps.findLast(isReachedBy)?.number ?? 0;
+  }
 }

@@ -15,6 +15,7 @@ import {
 } from '../model/decision.ts';
 import type { FleetAccesses } from '../model/domain-owners.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
+import type { AccessVersions } from '../model/object-versions.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import { isSameValue } from './accepted-specs.ts';
 import { type Candidate, type CandidateOptions, candidateOf, fallbacksOf } from './candidates.ts';
@@ -71,6 +72,8 @@ export interface DeciderOptions extends CandidateOptions {
 export interface Policy {
   /** The value is replaced whenever an access has changed. */
   fleets: FleetAccesses;
+  /** The versions that these accesses follow from. Missing if the source of objects has no versions. */
+  accessVersions?: AccessVersions;
   records: DomainRecords;
   /** Missing if no API server has checked specs against a schema, so that unknown fields are errors. */
   schemas?: PublishedSchemas | undefined;

@@ -10,7 +10,13 @@ import {
 } from '../../rules/language/capabilities.ts';
 import type { ClusterDecision } from '../model/decision.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
-import { areReached, noVersions, type ObjectVersions } from '../model/object-versions.ts';
+import {
+  type AccessVersions,
+  EditSteps,
+  noAccesses,
+  noVersions,
+  type ObjectVersions,
+} from '../model/object-versions.ts';
 import { neededFor, snapshotFor } from '../model/supported-rules.ts';
 import { changedKeys, VersionedMap } from '../model/versioned-map.ts';
 import type { FirstFew } from './conditions.ts';
@@ -50,17 +56,13 @@ export interface FirstSnapshot {
 /** Chosen: an hour at one change a second. A limiter that is further behind counts as having an unknown version. */
 const defaultMaxVersions = 4096;
 
-/** The number of the newest snapshot after the edits of these versions. */
-interface LedgerStep {
-  readonly number: number;
-  readonly versions: ObjectVersions;
-}
-
 /** Edits since the decision before. */
 export interface LedgerEdits {
   readonly uids: ReadonlySet<string>;
   /** The versions of these and all earlier edits. */
   readonly versions: ObjectVersions;
+  /** The accesses to fleets. An edit of one, which may be the same again, counts for all objects of the fleet. */
+  readonly accesses?: AccessVersions | undefined;
 }
 
 const noEdits: LedgerEdits = { uids: new Set(), versions: noVersions };
@@ -73,8 +75,7 @@ interface LedgerParts {
   /** The outcomes of the last decision. */
   readonly outcomes: ClusterDecision['outcomes'];
   readonly lastNumber: number;
-  /** In the ascending order of their numbers. */
-  readonly steps: readonly LedgerStep[];
+  readonly steps: EditSteps;
 }
 
 /**
@@ -92,7 +93,7 @@ export class VersionLedger {
 
   static empty(maxVersions = defaultMaxVersions): VersionLedger {
     const served = VersionedMap.of<Served>();
-    const nothing = { fleets: new Map(), served, outcomes: new Map(), lastNumber: 0, steps: [] };
+    const nothing = { fleets: new Map(), served, outcomes: new Map(), lastNumber: 0, steps: EditSteps.none };
     return new VersionLedger({ maxVersions, ...nothing });
   }
 
@@ -102,7 +103,10 @@ export class VersionLedger {
    */
   with({ fleets: snapshots, outcomes }: ClusterDecision, nowMs: number, edits = noEdits): VersionLedger {
     const { maxVersions, served, steps } = this.#parts;
-    const edited = new Set([...edits.uids].map((uid) => outcomes.get(uid)?.served?.fleet));
+    const { versions, accesses = noAccesses } = edits;
+    const ofAccess = changedKeys(accesses, steps.accesses);
+    const edited = new Set<string | undefined>(ofAccess);
+    for (const uid of edits.uids) edited.add(outcomes.get(uid)?.served?.fleet);
     const fleets = new Map<string, FleetVersions>();
     let { lastNumber } = this.#parts;
     for (const [fleet, snapshot] of snapshots) {
@@ -116,16 +120,18 @@ export class VersionLedger {
       lastNumber = Math.max(lastNumber, next.number);
     }
     const changed = new Map<string, Served | undefined>();
-    for (const uid of changedKeys(outcomes, this.#parts.outcomes)) {
+    const ofFleets = ofAccess.size === 0 ? [] : [...served].filter(([, one]) => ofAccess.has(one.fleet));
+    const changedOutcomes = changedKeys(outcomes, this.#parts.outcomes);
+    for (const uid of changedOutcomes.union(new Map(ofFleets))) {
       const { fleet, hash, needs } = outcomes.get(uid)?.served ?? {};
       const known = served.get(uid);
       if (fleet === undefined || hash === undefined || needs === undefined) changed.set(uid, undefined);
-      else if (known?.fleet !== fleet || known.hash !== hash || edits.uids.has(uid))
+      else if (known?.fleet !== fleet || known.hash !== hash || edits.uids.has(uid) || ofAccess.has(fleet))
         changed.set(uid, { fleet, hash, since: { ...newestOf(fleets.get(fleet)!), ms: nowMs, needs } });
     }
-    const step = { number: lastNumber, versions: edits.versions };
     const parts = { maxVersions, fleets, served: served.with(changed), outcomes, lastNumber };
-    return new VersionLedger({ ...parts, steps: withStep(steps, step, maxVersions) });
+    const step = { number: lastNumber, versions, accesses };
+    return new VersionLedger({ ...parts, steps: steps.with(step, maxVersions) });
   }
 
   /**
@@ -134,7 +140,7 @@ export class VersionLedger {
    * process.
    */
   decidedAt(versions: ObjectVersions): number {
-    return this.#parts.steps.findLast((step) => areReached(versions, step.versions))?.number ?? 0;
+    return this.#parts.steps.reachedBy(versions);
   }
 
   /** Returns the ledger that numbers the versions for limiters with these capabilities. At first, it knows only their current version. */
@@ -157,6 +163,11 @@ export class VersionLedger {
   numberOf(fleet: string, version: string | undefined, has: Capabilities): number | undefined {
     if (version === undefined) return undefined;
     return this.#parts.fleets.get(fleet)?.served.get(has.join())?.numbers.get(version);
+  }
+
+  /** Returns the uids of objects for which `since` differs from that of an earlier ledger. */
+  changedSince(before: VersionLedger): ReadonlySet<string> {
+    return changedKeys(this.#parts.served, before.#parts.served);
   }
 
   /** Returns undefined while none of the object's rules are served. */
@@ -219,14 +230,6 @@ function renumbered(
     versions: [...others.slice(dropped.length), version],
     numbers: numbers.with(new Map<string, number | undefined>([...changes, [version, number]])),
   };
-}
-
-/** Replaces a step with the same versions, because nothing was edited in between. */
-function withStep(steps: readonly LedgerStep[], step: LedgerStep, max: number): readonly LedgerStep[] {
-  const last = steps.at(-1);
-  if (last?.versions === step.versions)
-    return last.number === step.number ? steps : [...steps.slice(0, -1), step];
-  return [...steps, step].slice(-max);
 }
 
 function newestOf({ newest, newestMs, number }: FleetVersions): FirstSnapshot {

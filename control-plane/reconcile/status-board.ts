@@ -124,6 +124,7 @@ export interface StatusBoard {
   readonly left: ReadonlySet<string>;
   /** The decision of the last evaluation. If it is undefined because changes were lost, the next evaluation checks all objects. */
   readonly decision: ClusterDecision | undefined;
+  readonly ledger: VersionLedger | undefined;
   readonly objects: Evaluation['objects'];
 }
 
@@ -140,6 +141,7 @@ export function emptyBoard(controllerName: string | undefined): StatusBoard {
     contested: new Map(),
     left: new Set(),
     decision: undefined,
+    ledger: undefined,
     objects: new Map(),
   };
 }
@@ -210,6 +212,7 @@ class BoardLook {
       contested: this.#contested,
       left: this.#left,
       decision,
+      ledger: this.#at.ledger,
       objects,
     };
     const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
@@ -222,11 +225,12 @@ class BoardLook {
   /** Returns uids of objects that may differ from the last evaluation. */
   #due(): Set<string> {
     const { decision: last, evaluated, behind, fleets, open, ...before } = this.#before;
-    const { decision, objects, limiters, oversize } = this.#at;
+    const { decision, ledger, objects, limiters, oversize } = this.#at;
     if (last === undefined) return new Set([...decision.outcomes.keys(), ...evaluated.keys()]);
     const due = open
       .union(changedKeys(objects, before.objects))
       .union(changedKeys(decision.outcomes, last.outcomes))
+      .union(ledger.changedSince(before.ledger ?? ledger))
       .union(recounted(decision, last));
     const more = new Set<string>();
     const others = new Set<string | undefined>();

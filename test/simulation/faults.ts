@@ -456,6 +456,25 @@ export const happenings = {
       };
     },
   },
+  'access changed for one follower, which is cut off': {
+    weight: 5,
+    group: 'fault',
+    happen: (simulation, random) => {
+      const { leader, time } = simulation;
+      const follower = aReplica(simulation, random, false);
+      if (leader === undefined || follower === undefined) return false;
+      const end = simulation.showAccessOnlyTo(follower);
+      const back = changeAccess(simulation, random);
+      let calm = (): void => {};
+      const { podName } = follower;
+      time.after(between(random, 5, 60), () => {
+        if (follower.podName === podName && follower.isWell) calm = simulation.cutOff(follower);
+        back?.();
+        end();
+      });
+      return { afterMs: between(random, 1_000, 15_000), end: () => calm() };
+    },
+  },
   'mistake in a fleet': {
     weight: 4,
     group: 'fault',

@@ -120,13 +120,13 @@ export class SimulatedFleets {
 
   /** Returns what makes it what it was. */
   label(namespace: string, random: Random): () => void {
-    const target = { kind: namespaceObjects, namespace: undefined, name: namespace, isStatus: false };
-    const { labels = {} } = this.#cluster.read(target).metadata;
-    const set = (limits: string | null): void => {
-      this.#cluster.merge(target, { metadata: { labels: { limits } } }, manager);
-    };
-    set(labels['limits'] === 'no' || random.below(3) > 0 ? 'yes' : 'no');
-    return () => set(labels['limits'] ?? null);
+    const { labels = {} } = this.#cluster.read(namespaceTarget(namespace)).metadata;
+    return this.#setLabel(namespace, labels['limits'] === 'no' || random.below(3) > 0 ? 'yes' : 'no');
+  }
+
+  /** Fleets that exclude namespaces exclude this one. Returns what makes it what it was. */
+  exclude(namespace: string): () => void {
+    return this.#setLabel(namespace, 'no');
   }
 
   delete(fleet: string): void {
@@ -161,6 +161,16 @@ export class SimulatedFleets {
         says: `Ready=${ready?.status} ${ready?.reason}${isOfPresent ? '' : ` of generation ${observedGeneration}`}`,
       };
     });
+  }
+
+  #setLabel(namespace: string, value: string): () => void {
+    const target = namespaceTarget(namespace);
+    const { labels = {} } = this.#cluster.read(target).metadata;
+    const set = (limits: string | null): void => {
+      this.#cluster.merge(target, { metadata: { labels: { limits } } }, manager);
+    };
+    set(value);
+    return () => set(labels['limits'] ?? null);
   }
 
   #object(fleet: string): ApiObject | undefined {
@@ -212,6 +222,10 @@ interface StoredStatus {
 
 function specOf(object: ApiObject): Spec {
   return (object['spec'] ?? {}) as Spec;
+}
+
+function namespaceTarget(name: string): Target {
+  return { kind: namespaceObjects, namespace: undefined, name, isStatus: false };
 }
 
 function targetOf(name: string): Target {

@@ -75,10 +75,7 @@ export class SimulatedReplica {
   startedMs = 0;
   /** When something was last wrong with it: then it follows all objects again after a while. */
   troubledMs = Number.NEGATIVE_INFINITY;
-  /**
-   * Until then it may be the only one that saw a right end. If it were cut off meanwhile, its limiters would lose rules, and nobody
-   * would know.
-   */
+  /** Until then it may be the only one that saw a right end, and nothing else happens to it. */
   seesAloneUntilMs = Number.NEGATIVE_INFINITY;
   #starts = 0;
 

@@ -342,6 +342,18 @@ export class Simulation {
     };
   }
 
+  /** It reaches the API server no more. Returns what ends that. */
+  cutOff(replica: SimulatedReplica): () => void {
+    const quiet = this.trouble(replica);
+    const trouble = (): Fault => ({ unreached: true });
+    replica.troubles.add(trouble);
+    replica.api?.close();
+    return () => {
+      replica.troubles.delete(trouble);
+      quiet();
+    };
+  }
+
   /** It stands still, and after a while nobody waits for it any more. */
   freezePod(pod: Pod): void {
     pod.limiter.process.freeze();
