@@ -163,6 +163,9 @@ shop        a          a        default   key=a   blocked   2026-11-22T12:00:00Z
     expect(allReady({ ...facts, overrides: [over] })).toBe(true);
     const stopped = [{ name: 'weir-system/weir-control-plane', since: time }];
     expect(allReady({ ...facts, overrides: [over], stopped })).toBe(false);
+    expect(objectText(over, stopped).split('\n').at(-2)).toBe(
+      `control plane weir-system/weir-control-plane has no leader since ${time}: statuses may be out of date`,
+    );
     expect(objectsValue({ ...facts, overrides: rows })).toMatchObject({
       overrides: [
         { name: 'a', ready: true, endsAt: time },

@@ -69,7 +69,10 @@ export async function objectsOf(
 const longestPauseMs = 60_000;
 
 /** Reads the Lease objects of the control planes that wrote statuses. Leaves out missing ones, and those that the user may not read. */
-async function stoppedOf(cluster: Cluster, objects: readonly ShownObject[]): Promise<StoppedControlPlane[]> {
+export async function stoppedOf(
+  cluster: Cluster,
+  objects: readonly ShownObject[],
+): Promise<StoppedControlPlane[]> {
   const stopped: StoppedControlPlane[] = [];
   for (const name of new Set(objects.flatMap(({ controllerName }) => controllerName ?? []))) {
     const [namespace = '', lease = ''] = name.split('/');
@@ -148,10 +151,16 @@ export function objectsText(
   const isEmpty = objects.length === 0;
   if (isEmpty) sums.push(`no RateLimitConfigs ${placeText(namespace)}`);
   const where = isEmpty || namespace === undefined ? '' : `${placeText(namespace)}: `;
-  const stops = stopped.map(
-    ({ name, since }) => `control plane ${name} has no leader since ${since}: statuses may be out of date\n`,
-  );
-  return [...tables, `${stops.join('')}${where}${sums.join('; ')}\n`].join('\n');
+  return [...tables, `${stopsText(stopped)}${where}${sums.join('; ')}\n`].join('\n');
+}
+
+function stopsText(stopped: readonly StoppedControlPlane[]): string {
+  return stopped
+    .map(
+      ({ name, since }) =>
+        `control plane ${name} has no leader since ${since}: statuses may be out of date\n`,
+    )
+    .join('');
 }
 
 function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): string {
@@ -221,8 +230,8 @@ function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row 
   };
 }
 
-/** Formats one object with its whole status. */
-export function objectText(object: ShownObject): string {
+/** Formats one object with its whole status. `stopped`: its control plane, if it has stopped. */
+export function objectText(object: ShownObject, stopped: readonly StoppedControlPlane[] = []): string {
   const { conditions, why } = object;
   const facts = {
     NAMESPACE: object.namespace,
@@ -237,7 +246,8 @@ export function objectText(object: ShownObject): string {
   };
   // A missing part of the status is shown as if it were a condition.
   const shown = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
-  return `${table([facts])}\n${table(shown.map(conditionRow))}`;
+  const stops = stopped.length === 0 ? '' : `\n${stopsText(stopped)}`;
+  return `${table([facts])}\n${table(shown.map(conditionRow))}${stops}`;
 }
 
 function conditionRow({ type, status, reason, since, message }: ShownCondition): Row {

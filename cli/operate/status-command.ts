@@ -24,6 +24,7 @@ import {
   objectsValue,
   objectText,
   readable,
+  stoppedOf,
 } from './objects-section.ts';
 import { orLimiters, withLimiters } from './operate-command.ts';
 import { podsOfFleets } from './pods.ts';
@@ -157,6 +158,8 @@ async function statusOfOne(name: string, cluster: Cluster): Promise<CommandRepor
   const object = shownObject(
     await (ofOverride === undefined ? cluster.get(plural, name) : cluster.get(overridePlural, ofOverride)),
   );
-  const status = object.why === undefined ? 0 : 1;
-  return { status, value: readable(object), text: () => objectText(object) };
+  const stopped = await stoppedOf(cluster, [object]);
+  const status = object.why === undefined && stopped.length === 0 ? 0 : 1;
+  const value = { ...readable(object), stoppedControlPlanes: stopped };
+  return { status, value, text: () => objectText(object, stopped) };
 }

@@ -237,6 +237,10 @@ describeWithBareApiServer('kubectl weir', (api) => {
     });
     const { ok, objects } = JSON.parse(weir(['status', '-n', 'default', '-o', 'json']).stdout);
     expect([ok, objects.stoppedControlPlanes]).toEqual([false, [{ name, since }]]);
+    const words = `control plane ${name} has no leader since ${since}: statuses may be out of date\n`;
+    expect(weir(['status', 'shop', '-n', 'default']).stdout).toMatch(new RegExp(`\\n\\n${words}$`));
+    const one = JSON.parse(weir(['status', 'shop', '-n', 'default', '-o', 'json']).stdout);
+    expect(one.stoppedControlPlanes).toEqual([{ name, since }]);
   });
 
   /** Of a server that is not there. */
