@@ -594,7 +594,6 @@ const allowed: Record<string, string[]> = {
   ],
   'limiter/stores/redis/cluster': [
     'limiter/stores',
-    'limiter/stores/failure',
     'limiter/stores/redis',
     'limiter/stores/redis/lua',
     'limiter/stores/redis/wire',

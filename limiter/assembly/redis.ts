@@ -106,7 +106,6 @@ export function openRedis(
           onNodeChange: events.onNodeChange,
           parallelism: nodesAtATime(own),
           silenceMs: settings.storeBreakerSilenceMs,
-          probeIntervalMs: settings.storeBreakerProbeIntervalMs,
           keepsReservations: unsupportedReasons(settings).reservations === undefined,
         })
       : new RedisStore({ ...options, ...('connection' in place ? place : { address: place }) });
@@ -139,7 +138,6 @@ export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServer
     openServers(redisAddress(own), {
       tls: redisTls(context, own),
       timeoutMs: Math.max(minStoreAdminMs, own.redisTimeoutMs),
-      timers,
       random,
     });
   return new RedisStoreAdmin({

@@ -88,7 +88,7 @@ class GivenConnection implements ServerConnection {
         then(value);
       };
     const fail = once(failed);
-    const timer = setTimeout(() => fail(commandTimedOut()), this.#timeoutMs).unref();
+    const timer = setTimeout(() => fail(commandTimedOut(this.#timeoutMs)), this.#timeoutMs).unref();
     const [command, ...args] = words as [string, ...string[]];
     const client = this.#client;
     const asked = 'isReady' in client ? client.sendCommand(words) : client.callBuffer(command, ...args);
@@ -125,11 +125,11 @@ export function givenClientModule(
       }),
     openRedisStoreAdmin(context) {
       const connection = new GivenConnection(client, timeoutMs);
-      const { timers, random } = context;
+      const { random } = context;
       return openRedisStoreAdmin(context, {
         errors: connection.errors,
         commands: connectionCommands(connection),
-        options: { tls: undefined, timeoutMs, timers, random },
+        options: { tls: undefined, timeoutMs, random },
         login: { username: undefined, password: undefined, db: 0 },
         ready: () => connection.open(),
         all: () => [{ name: '-', send: (name, args) => connection.send(name, args) }],

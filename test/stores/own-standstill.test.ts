@@ -108,24 +108,19 @@ describeWithServer('standing still with Redis', redisProgram, (path) => {
     const place = { host: '127.0.0.1', port: server.port };
     const random = Math.random;
     const nodes = new ClusterNodes({
-      newConnection: ({ host, port }, onChange) => {
+      newConnection: ({ host, port }, counts) => {
         const address = parseRedisAddress({ socketType: 'tcp', url: `${host}:${port}`, auth: '' });
-        return new RedisConnection({ address, timeoutMs, random, onChange });
+        return new RedisConnection({ address, timeoutMs, random, counts });
       },
-      timers: unblockedTimers,
-      random,
-      silenceMs: 10_000,
-      probeIntervalMs: 10_000,
-      lingerMs: timeoutMs,
-      onChange: () => {},
+      timeoutMs,
     });
     onTestFinished(() => nodes.close());
     const node = nodes.at(place);
-    await node.opening;
+    await node.open();
     await server.kill('SIGSTOP');
     const askedMs = unblockedMs();
     let tookMs = 0;
-    const failure = node.send('get', ['a']).catch((error: Error) => {
+    const failure = node.connection.send('get', ['a']).catch((error: Error) => {
       tookMs = unblockedMs() - askedMs;
       return error.message;
     });

@@ -49,7 +49,6 @@ describeWithServer('a Redis Cluster with one node that hangs', redisProgram, (pa
         {
           timeoutMs,
           silenceMs,
-          probeIntervalMs: 100,
           parallelism,
           onNodeChange: (node, reached, reason) => nodeChanges.push(`${node} ${reached ? 'back' : reason}`),
         },
@@ -106,12 +105,9 @@ describeWithServer('a Redis Cluster with one node that hangs', redisProgram, (pa
       // The last ones came when it was back.
       const refused = own.filter(({ op }) => op.error !== undefined);
       expect(refused.length).toBeGreaterThan(100);
-      // The second where a look at the node took too long, so that its connection was given up.
-      const texts = new Set([
-        `node ${name} does not get calls until it answers again`,
-        `node ${name} is not connected`,
-      ]);
-      expect(refused.filter(({ op }) => !texts.has(op.error!.message) || !op.error!.notCounted)).toEqual([]);
+      // The last attempt to connect may have found no answer either.
+      const text = new RegExp(`^node ${name} is not connected(: Redis did not answer within [0-9.]+ ms)?$`);
+      expect(refused.filter(({ op }) => !text.test(op.error!.message) || !op.error!.notCounted)).toEqual([]);
       const slowestMs = Math.max(...answered.map(({ tookMs }) => tookMs));
       compareTimes(() => expect(slowestMs).toBeLessThan(timeoutMs / 4));
       expect(store.opened).toBe(0);

@@ -1,5 +1,4 @@
 /** The servers of one Redis that hold keys, on connections of the store admin's own. Each is addressed directly or by its keys. */
-import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
 import { RedisClusterClient } from '../../stores/redis/cluster/cluster.ts';
 import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/wire/redis-address.ts';
@@ -18,7 +17,6 @@ export interface ServerToScan {
 export interface RedisServersOptions {
   tls: ClientTls | undefined;
   timeoutMs: number;
-  timers: Timers;
   random: () => number;
 }
 
@@ -93,16 +91,10 @@ class ClusterServers implements RedisServers {
 
   constructor(address: ClusterAddress, options: RedisServersOptions) {
     const { username, password } = address;
-    const { timeoutMs } = options;
     this.options = options;
     this.login = { username, password, db: 0 };
     // Callers here can wait: the timeout detects a node that hangs.
-    this.#cluster = new RedisClusterClient({
-      ...options,
-      address,
-      silenceMs: timeoutMs,
-      probeIntervalMs: timeoutMs,
-    });
+    this.#cluster = new RedisClusterClient({ ...options, address });
   }
 
   get errors(): RedisErrors {
@@ -120,9 +112,9 @@ class ClusterServers implements RedisServers {
 
   all(): readonly ServerToScan[] {
     return this.#cluster.topology.masters
-      .map((node) => ({
-        name: placeName(node.place),
-        send: (name: string, args: string[]) => node.send(name, args),
+      .map(({ place, connection }) => ({
+        name: placeName(place),
+        send: (name: string, args: string[]) => connection.send(name, args),
       }))
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }

@@ -1,16 +1,21 @@
+import type { Timers } from '../../../process/time/clock.ts';
 import { answerAll, failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
 import { type Notes, type OnceClaims, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
-import {
-  type BreakerPhase,
-  BreakerState,
-  BreakerTimer,
-  type BreakerTimes,
-  ticksPerSilence,
-} from './breaker-state.ts';
+import { type BreakerPhase, BreakerState } from './breaker-state.ts';
 
-export interface BreakerStoreOptions extends BreakerTimes {
+export interface BreakerStoreOptions {
   store: Store;
+  /** Their ticks come after the store's answers were read, and missed ticks are not repeated (`ticksAfterReading`). */
+  timers: Timers;
+  /** Returns a number from 0 to below 1, so that many limiters do not probe at the same moment. */
+  random: () => number;
+  /**
+   * STORE_BREAKER_SILENCE: the breaker opens after this time without any answer while requests wait, up to an eighth later.
+   */
+  silenceMs: number;
+  /** STORE_BREAKER_PROBE_INTERVAL: the time from a failed probe to the next, less up to a quarter. */
+  probeIntervalMs: number;
   /**
    * The maximum time that a request waits, give or take an eighth of `silenceMs`. It matters if the request's turn at the store comes
    * late, or if answers to other requests keep the breaker closed.
@@ -24,6 +29,8 @@ export interface BreakerStoreOptions extends BreakerTimes {
   onChange?: (open: boolean, reason?: string) => void;
   onClose?: () => void;
 }
+
+const ticksPerSilence = 8;
 
 /** The memory of an op in flight in addition to its key, rounded up. */
 const opOverheadBytes = 256;
@@ -103,19 +110,15 @@ export class BreakerStore extends StoreDecorator {
   #rejected = 0;
   /** The number of ticks, counted while requests wait. */
   #ticks = 0;
-  readonly #timer: BreakerTimer;
+  /** Ends the ticks: they run while the breaker is closed and requests wait, or while it ramps. Undefined: there are none. */
+  #endTicks: (() => void) | undefined;
+  /** Calls off the next probe. */
+  #endProbe = (): void => {};
+  #closed = false;
 
   constructor(options: BreakerStoreOptions) {
     super(options.store);
     this.#options = options;
-    this.#timer = new BreakerTimer(this.#state, options, {
-      onTick: () => this.#tick(),
-      probe: () => this.store.ping(options.silenceMs),
-      onProbed: (failure) => {
-        // The reason why the store does not come back is more useful than the reason why it was lost.
-        if (failure !== undefined) this.#rejection = notAsked(failure.message);
-      },
-    });
   }
 
   get phase(): BreakerPhase {
@@ -203,7 +206,7 @@ export class BreakerStore extends StoreDecorator {
       next: undefined,
     };
     flights.add(flight);
-    if (!this.#timer.ticking) this.#timer.startTicks();
+    if (this.#endTicks === undefined) this.#startTicks();
     return flight;
   }
 
@@ -222,7 +225,9 @@ export class BreakerStore extends StoreDecorator {
   }
 
   override close(): Promise<void> {
-    this.#timer.close();
+    this.#closed = true;
+    this.#stopTicks();
+    this.#endProbe();
     this.#options.onClose?.();
     return this.store.close();
   }
@@ -252,7 +257,7 @@ export class BreakerStore extends StoreDecorator {
       flight.done();
       return;
     }
-    if (this.store.connected !== false || this.#timer.closed) {
+    if (this.store.connected !== false || this.#closed) {
       // An error about a key, or from one node of many, shows that the store is available.
       if (flight.ops.some(isWordOfStore)) this.#state.hasAnswered = true;
       flight.done();
@@ -276,7 +281,44 @@ export class BreakerStore extends StoreDecorator {
       this.#opens(`the store did not answer within ${this.#options.silenceMs} ms`);
     } else if (phase === 'closed') {
       if (before === 'ramping') this.#closes();
-      if (this.#flights.size === 0) this.#timer.stopTicks();
+      if (this.#flights.size === 0) this.#stopTicks();
+    }
+  }
+
+  #startTicks(): void {
+    if (this.#closed) return;
+    const { timers, silenceMs } = this.#options;
+    this.#endTicks = timers.every(silenceMs / ticksPerSilence, () => this.#tick());
+  }
+
+  #stopTicks(): void {
+    this.#endTicks?.();
+    this.#endTicks = undefined;
+  }
+
+  #probeLater(): void {
+    this.#stopTicks();
+    if (this.#closed) return;
+    const { timers, random, probeIntervalMs } = this.#options;
+    this.#endProbe = timers.after(probeIntervalMs * (1 - random() / 4), () => void this.#probe());
+  }
+
+  /** Sends one request that bypasses the breaker. */
+  async #probe(): Promise<void> {
+    this.#state.probeSent();
+    const failure = await this.store.ping(this.#options.silenceMs).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    if (this.#closed) return;
+    if (failure === undefined) {
+      this.#state.probeAnswered();
+      this.#startTicks();
+    } else {
+      // The reason why the store does not come back is more useful than the reason why it was lost.
+      this.#rejection = notAsked(failure.message);
+      this.#state.probeFailed();
+      this.#probeLater();
     }
   }
 
@@ -295,7 +337,7 @@ export class BreakerStore extends StoreDecorator {
     const wasOpen = this.#rejection !== undefined;
     this.#rejection = notAsked(reason);
     if (!wasOpen) this.#options.onChange?.(true, reason);
-    this.#timer.probeLater();
+    this.#probeLater();
     abandonAll(this.#flights.takeAll(), new StoreError(reason, { transient: true }));
   }
 

@@ -2,7 +2,7 @@ import { unblockedMs } from '../../../../process/time/clock.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import type { KeyedCommands } from '../wire/redis-connection.ts';
-import { notConnected, type RedisErrors } from '../wire/redis-error.ts';
+import { isTimeout, notConnected, type RedisErrors } from '../wire/redis-error.ts';
 import type { ClusterNode } from './cluster-nodes.ts';
 import { type ClusterTopology, keySlot, type Redirection } from './cluster-topology.ts';
 
@@ -48,7 +48,7 @@ export class ClusterCommands implements KeyedCommands {
       throw node === undefined ? noNode() : nodeNotConnected(node);
     }
     try {
-      return await node.send(name, args);
+      return await node.connection.send(name, args);
     } catch (error) {
       return this.#follow({ error, node, name, args });
     }
@@ -72,18 +72,18 @@ export class ClusterCommands implements KeyedCommands {
       if (redirection === undefined) break;
       if (unblockedMs() >= endMs) throw errors.timedOut().marked(true);
       node = topology.redirected(redirection);
-      await node.opening;
+      await node.open();
       if (!node.connection.connected) throw nodeNotConnected(node);
       try {
         // Both are written one after the other, so that no other command comes between ASKING and its command.
-        if (redirection.ask) node.send('asking', []).catch(() => {});
-        return await node.send(name, args);
+        if (redirection.ask) node.connection.send('asking', []).catch(() => {});
+        return await node.connection.send(name, args);
       } catch (next) {
         error = next;
       }
     }
     if (isClusterDown(error)) topology.troubled();
-    throw error;
+    throw isTimeout(error) && error.afterMs < timeoutMs ? nodeIsSilent(node) : error;
   }
 }
 
@@ -94,6 +94,11 @@ function noNode(): StoreError {
 
 function nodeNotConnected({ place, connection }: ClusterNode): StoreError {
   return notConnected(`node ${placeName(place)}`, connection.lastFailure);
+}
+
+function nodeIsSilent({ place }: ClusterNode): StoreError {
+  const text = `node ${placeName(place)} did not answer in time (STORE_BREAKER_SILENCE)`;
+  return new StoreError(text, { transient: true });
 }
 
 function isClusterDown(error: unknown): boolean {

@@ -53,12 +53,15 @@ export interface ClusterTopologyOptions {
   nodes: ClusterNodes;
   seeds: readonly NodePlace[];
   translate: (error: unknown) => StoreError;
+  /** Called once for a master that was never reached. */
+  onMissed: (place: NodePlace, reason: string) => void;
 }
 
 export class ClusterTopology {
   readonly #options: ClusterTopologyOptions;
   readonly #slots: (ClusterNode | undefined)[] = new Array<undefined>(16_384).fill(undefined);
   #masters: ClusterNode[] = [];
+  readonly #neverReached = new WeakSet<ClusterNode>();
   #reading: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #dueMs = Number.POSITIVE_INFINITY;
@@ -79,7 +82,7 @@ export class ClusterTopology {
 
   /** The reason why the last missing master is not connected. */
   get lastFailure(): string | undefined {
-    return this.#masters.findLast((node) => !node.reached)?.connection.lastFailure;
+    return this.#masters.findLast(({ connection }) => !connection.connected)?.connection.lastFailure;
   }
 
   /** Returns the node that the command now goes to. */
@@ -128,10 +131,9 @@ export class ClusterTopology {
     const ask = async (node: ClusterNode): Promise<boolean> => {
       if (asked.has(node) || this.#closed) return false;
       asked.add(node);
-      node.open();
-      await node.opening;
+      const unopened = await node.open();
       try {
-        if (node.failure !== undefined) throw node.failure;
+        if (unopened !== undefined) throw unopened;
         const reply = await withinPatience(node.connection.send('cluster', ['slots']));
         this.#take(parsed(reply, node.place));
         return true;
@@ -155,19 +157,20 @@ export class ClusterTopology {
     }
     this.#masters = [...masters.values()];
     for (const node of this.#masters) {
-      node.open();
-      void node.opening.then(() => this.#missed(node));
+      void node.open().then((failure) => failure && this.#missed(node, failure));
     }
     nodes.keep(new Set(masters.keys()));
   }
 
-  /** Reports a master that was never reached as lost, too. */
-  #missed(node: ClusterNode): void {
-    if (!this.#closed && this.#masters.includes(node)) node.reportIfMissed();
+  /** Reports a master that was never reached as lost, too, once. */
+  #missed(node: ClusterNode, { message }: StoreError): void {
+    if (this.#closed || !this.#masters.includes(node) || this.#neverReached.has(node)) return;
+    this.#neverReached.add(node);
+    this.#options.onMissed(node.place, message);
   }
 
   #isWhole(): boolean {
-    return this.#masters.length > 0 && this.#masters.every((node) => node.reached);
+    return this.#masters.length > 0 && this.#masters.every(({ connection }) => connection.connected);
   }
 }
 

@@ -1,15 +1,13 @@
-import type { Timers } from '../../../../process/time/clock.ts';
 import { StoreError } from '../../store-error.ts';
-import { type ClusterAddress, placeName } from '../wire/redis-address.ts';
+import { type ClusterAddress, type NodePlace, placeName } from '../wire/redis-address.ts';
 import { RedisConnection, type RedisConnectionOptions } from '../wire/redis-connection.ts';
 import { RedisErrors } from '../wire/redis-error.ts';
 import { ClusterCommands } from './cluster-commands.ts';
-import { ClusterNodes, type NodeSilence } from './cluster-nodes.ts';
+import { ClusterNodes } from './cluster-nodes.ts';
 import { ClusterTopology } from './cluster-topology.ts';
 
-export interface ClusterOptions extends Omit<RedisConnectionOptions, 'address' | 'onChange'>, NodeSilence {
+export interface ClusterOptions extends Omit<RedisConnectionOptions, 'address' | 'counts' | 'onChange'> {
   readonly address: ClusterAddress;
-  readonly timers: Timers;
   /** Called when a node, as `host:port`, was lost or no longer answers, or when it answers again. */
   readonly onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
 }
@@ -21,37 +19,35 @@ export class RedisClusterClient {
   readonly topology: ClusterTopology;
   readonly commands: ClusterCommands;
 
-  constructor({ address, timers, silenceMs, probeIntervalMs, onNodeChange, ...options }: ClusterOptions) {
-    const { timeoutMs, random, onRejection, onFailure } = options;
+  constructor({ address, onNodeChange, ...options }: ClusterOptions) {
+    const { timeoutMs, onRejection, onFailure } = options;
     const { username, password, seeds } = address;
     const errors = new RedisErrors({ timeoutMs, password, onRejection });
+    const onChange = (place: NodePlace, reached: boolean, reason?: string): void => {
+      onNodeChange?.(placeName(place), reached, reason);
+      if (!reached) this.topology.troubled();
+    };
     this.errors = errors;
     this.nodes = new ClusterNodes({
-      newConnection: (place, onChange) => {
+      newConnection: (place, counts) => {
         const label = placeName(place);
         return new RedisConnection({
           ...options,
           address: { endpoint: place, username, password, db: 0, label },
+          counts,
           // The commands report what counting was rejected.
           onRejection: undefined,
           onFailure: (message) => onFailure?.(`node ${label}: ${message}`),
-          onChange,
+          onChange: (reached, reason) => onChange(place, reached, reason),
         });
       },
-      onChange: (place, reached, reason) => {
-        onNodeChange?.(placeName(place), reached, reason);
-        if (!reached) this.topology.troubled();
-      },
-      timers,
-      random,
-      silenceMs,
-      probeIntervalMs,
-      lingerMs: timeoutMs,
+      timeoutMs,
     });
     this.topology = new ClusterTopology({
       nodes: this.nodes,
       seeds,
       translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
+      onMissed: (place, reason) => onChange(place, false, reason),
     });
     this.commands = new ClusterCommands({ topology: this.topology, errors, timeoutMs });
   }
@@ -63,7 +59,7 @@ export class RedisClusterClient {
   }
 
   async connected(): Promise<void> {
-    await Promise.all(this.topology.masters.map((node) => node.opening));
+    await Promise.all(this.topology.masters.map((node) => node.open()));
   }
 
   close(): void {

@@ -30,6 +30,10 @@ export interface RedisConnectionOptions {
   closeOnReadOnly?: boolean | undefined;
   /** The maximum time for connecting and for every command. */
   timeoutMs: number;
+  /** The maximum time in which calls wait and the server sends nothing: it hangs. Undefined: only `timeoutMs` applies. */
+  silenceMs?: number | undefined;
+  /** Where to count the connections, for several servers together. Defaults to an object of its own. */
+  counts?: ConnectionCounts | undefined;
   /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
   /** Returns a number from 0 to below 1, for the jitter of reconnecting. */
@@ -45,7 +49,7 @@ export interface RedisConnectionOptions {
 }
 
 export class RedisConnection {
-  readonly counts: ConnectionCounts = { active: 0, total: 0, localClose: 0 };
+  readonly counts: ConnectionCounts;
   readonly errors: RedisErrors;
   readonly #options: RedisConnectionOptions;
   readonly #sentinels: Sentinels | undefined;
@@ -59,7 +63,6 @@ export class RedisConnection {
   /** The link of the last attempt. */
   #tried: RedisLink | undefined;
   #attempt: Promise<void> | undefined;
-  /** Whether it reconnects on its own. It does not before the first success. */
   #reconnects = false;
   /** The number of consecutive failures. */
   #failures = 0;
@@ -71,6 +74,7 @@ export class RedisConnection {
   constructor(options: RedisConnectionOptions) {
     const { address, timeoutMs, tls, onRejection, onNeedlessPassword } = options;
     this.#options = options;
+    this.counts = options.counts ?? { active: 0, total: 0, localClose: 0 };
     const onReadOnly =
       options.closeOnReadOnly === true ? () => this.#leave('the server accepts no writes') : undefined;
     this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRejection });
@@ -87,9 +91,9 @@ export class RedisConnection {
     return this.#lastFailure;
   }
 
-  /** Whether no command is in progress. */
-  get isIdle(): boolean {
-    return this.#tried?.isIdle ?? true;
+  /** Whether an attempt to connect has succeeded. From then on, it reconnects on its own. */
+  get wasConnected(): boolean {
+    return this.#reconnects;
   }
 
   /** Returns the error of ops that arrive without a connection, including the reason. */
@@ -157,7 +161,7 @@ export class RedisConnection {
     }
     this.link = link;
     this.#lastFailure = undefined;
-    this.counts.active = 1;
+    this.counts.active += 1;
     this.counts.total += 1;
     if (!this.#reconnects) this.#sentinels?.watch((master) => this.#switched(master));
     this.#reconnects = true;
@@ -165,11 +169,12 @@ export class RedisConnection {
   }
 
   #dial(endpoint: RedisAddress['endpoint']): RedisLink {
-    const { tls, timeoutMs, flushTurn } = this.#options;
+    const { tls, timeoutMs, silenceMs, flushTurn } = this.#options;
     const link: RedisLink = new RedisLink({
       endpoint,
       tls,
       timeoutMs,
+      silenceMs,
       flushTurn,
       onEnd: (error) => {
         if (link === this.#tried) this.#lost(error);
@@ -202,7 +207,8 @@ export class RedisConnection {
   #lost(error: Error): void {
     if (!this.connected) return;
     if (isTimeout(error)) {
-      this.#down(this.errors.timedOut().message);
+      const isSilent = error.afterMs < this.#options.timeoutMs;
+      this.#down(isSilent ? 'it does not answer' : this.errors.timedOut().message);
     } else {
       if (!isClosed(error)) this.#options.onFailure?.(this.#fromServer(error).message);
       this.#down('the connection was closed');
@@ -239,7 +245,7 @@ export class RedisConnection {
   #down(reason?: string): void {
     if (this.link === undefined) return;
     this.link = undefined;
-    this.counts.active = 0;
+    this.counts.active -= 1;
     this.counts.localClose += 1;
     if (!this.#closing) this.#options.onChange?.(false, reason);
   }
@@ -250,7 +256,7 @@ export class RedisConnection {
     const place = error instanceof ReplyError ? this.#place : undefined;
     const who = place === undefined ? '' : `master ${place.host}:${place.port}: `;
     const tls = this.#options.tls !== undefined;
-    const hint = connectingHint(error, { tls, wasConnected: this.counts.total > 0 });
+    const hint = connectingHint(error, { tls, wasConnected: this.#reconnects });
     return new StoreError(`${who}${message}${hint}`, { transient, notCounted, noAnswer });
   }
 }

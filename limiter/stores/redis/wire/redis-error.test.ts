@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RedisErrors } from './redis-error.ts';
+import { commandTimedOut, RedisErrors } from './redis-error.ts';
 import { ReplyError } from './resp.ts';
 
 const errors = new RedisErrors({ timeoutMs: 250, password: 'hunter2' });
@@ -18,7 +18,7 @@ describe('RedisErrors', () => {
       'Redis answered: ERR (the rest is hidden because it contains the password)',
       false,
     ],
-    [new Error('Command timed out'), 'Redis did not answer within 250 ms', true],
+    [commandTimedOut(250), 'Redis did not answer within 250 ms', true],
     [errors.notConnected(), 'Redis is not connected', true],
     [new Error('Connection is closed.'), 'connection to Redis was lost before it answered', true],
     ['text', 'Redis gave an answer of an unexpected form', false],

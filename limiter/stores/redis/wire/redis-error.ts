@@ -92,7 +92,7 @@ export class RedisErrors {
       });
     }
     if (error instanceof StoreError && error.notCounted) return error;
-    if (isTimeout(error)) return this.timedOut();
+    if (isTimeout(error)) return this.timedOut(error.afterMs);
     return new StoreError('connection to Redis was lost before it answered', { transient: true });
   }
 
@@ -163,16 +163,23 @@ export function isTryAgain(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('TRYAGAIN');
 }
 
-/** Whether the server received the command and did not answer in time. The connection is then unusable. */
-export function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.message === timedOutText;
+/** The server received the command and did not answer in time. The connection is then unusable. */
+class CommandTimedOut extends Error {
+  readonly afterMs: number;
+
+  constructor(afterMs: number) {
+    super('Command timed out');
+    this.afterMs = afterMs;
+  }
 }
 
-export function commandTimedOut(): Error {
-  return new Error(timedOutText);
+export function isTimeout(error: unknown): error is CommandTimedOut {
+  return error instanceof CommandTimedOut;
 }
 
-const timedOutText = 'Command timed out';
+export function commandTimedOut(afterMs: number): Error {
+  return new CommandTimedOut(afterMs);
+}
 
 /** Whether the connection was ended, by either side, and no error describes the reason. */
 export function isClosed(error: unknown): boolean {

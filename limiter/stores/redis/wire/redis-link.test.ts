@@ -59,7 +59,6 @@ describe('RedisLink', () => {
     await Promise.all(['a', 'b 1', 'c'].map(ask));
     expect(reads).toEqual([['a', 'b 1', 'c']]);
     expect(events).toEqual(['a: a', 'b 1: b 1', 'c: c']);
-    expect(link.isIdle).toBe(true);
   });
 
   it('sends what waits for the end of an event before what does not wait', async () => {
@@ -138,6 +137,39 @@ describe('RedisLink', () => {
       'd: Error: Connection is closed.',
       'end: Command timed out',
     ]);
+  });
+
+  it('ends a server that sends nothing while calls wait, before they time out, and says so to all of them', async () => {
+    const { link, ask, events } = await linked((command) => (command === 'a' ? echo(command) : undefined), {
+      silenceMs: 800,
+    });
+    await link.login(noLogin, () => {});
+    const waiting = [ask('b')];
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    waiting.push(ask('c'));
+    await Promise.all(waiting);
+    await ask('d');
+    expect(events.sort()).toEqual([
+      'b: Error: Command timed out',
+      'c: Error: Command timed out',
+      'd: Error: Connection is closed.',
+      'end: Command timed out',
+    ]);
+    expect(link.failure).toMatchObject({ afterMs: 800 });
+  });
+
+  it('is patient with a server that answers some calls while others wait for longer than its silence', async () => {
+    const { link, ask, events } = await linked(
+      (command, socket) => {
+        if (command === 'slow')
+          for (const i of [1, 2, 3]) setTimeout(() => socket.write(`+${i}\r\n`), i * 500);
+        return undefined;
+      },
+      { silenceMs: 1_000 },
+    );
+    await link.login(noLogin, () => {});
+    await Promise.all(['slow', 'b', 'c'].map(ask));
+    expect(events).toEqual(['slow: 1', 'b: 2', 'c: 3']);
   });
 
   it.each([

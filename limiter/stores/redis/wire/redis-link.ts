@@ -35,6 +35,8 @@ export interface RedisLinkOptions {
   tls: ClientTls | undefined;
   /** The maximum time for connecting and for every command. */
   timeoutMs: number;
+  /** The maximum time in which calls wait and the server sends nothing. Undefined: only `timeoutMs` applies. */
+  silenceMs?: number | undefined;
   /** Writes answers after the replies of one read. */
   flushTurn?: FlushTurn | undefined;
   /**
@@ -50,7 +52,8 @@ const readBytes = 16_384;
 
 /**
  * A connection to a server, from dialing to its end. Redis answers in the order of commands, so each reply belongs to the oldest call. If
- * a call gets no reply in time, the connection ends, because the next reply could not be assigned.
+ * a call gets no reply in time, the connection ends, because the next reply could not be assigned. A server that sends nothing at all is
+ * given up earlier: it hangs.
  */
 export class RedisLink {
   readonly #options: RedisLinkOptions;
@@ -61,6 +64,8 @@ export class RedisLink {
   readonly #writer = new CommandWriter();
   readonly #reader: RespReader;
   #isWatching = false;
+  /** When the server sent something, on the scale of `unblockedMs`. Known only with `silenceMs`. */
+  #heardMs = 0;
   #failure: Error | undefined;
 
   constructor(options: RedisLinkOptions) {
@@ -87,11 +92,6 @@ export class RedisLink {
   /** Why the link ended; undefined before that. */
   get failure(): Error | undefined {
     return this.#failure;
-  }
-
-  /** Whether no command is in progress. */
-  get isIdle(): boolean {
-    return this.#oldest === undefined;
   }
 
   /** Waits for the connection, then logs in. A server that requires no password is reported and accepted. */
@@ -142,13 +142,13 @@ export class RedisLink {
   }
 
   #await(call: SentCall): void {
-    const { timeoutMs } = this.#options;
+    const { timeoutMs, silenceMs = timeoutMs } = this.#options;
     call.dueMs = unblockedMs() + timeoutMs;
     if (this.#oldest === undefined) this.#oldest = call;
     else this.#latest!.next = call;
     this.#latest = call;
     if (this.#failure !== undefined) this.#failSoon();
-    else if (!this.#isWatching) this.#watch(timeoutMs);
+    else if (!this.#isWatching) this.#watch(silenceMs);
   }
 
   #write(): void {
@@ -162,7 +162,8 @@ export class RedisLink {
   }
 
   readonly #received = (length: number, bytes: Uint8Array): boolean => {
-    const { flushTurn } = this.#options;
+    const { flushTurn, silenceMs } = this.#options;
+    if (silenceMs !== undefined) this.#heardMs = unblockedMs();
     flushTurn?.begin();
     const isProtocol = this.#reader.push(bytes as Buffer, length);
     flushTurn?.end();
@@ -201,17 +202,22 @@ export class RedisLink {
     unrefUnblockedTimers.after(delayMs, () => {
       this.#isWatching = false;
       if (this.#oldest === undefined || this.#failure !== undefined) return;
-      const leftMs = this.#oldest.dueMs - unblockedMs();
-      if (leftMs > 0) {
-        this.#watch(leftMs);
+      const { timeoutMs, silenceMs = timeoutMs } = this.#options;
+      const { dueMs } = this.#oldest;
+      const silentMs = Math.max(dueMs - timeoutMs, this.#heardMs) + silenceMs;
+      const nowMs = unblockedMs();
+      if (nowMs < Math.min(dueMs, silentMs)) {
+        this.#watch(Math.min(dueMs, silentMs) - nowMs);
         return;
       }
-      const nowMs = unblockedMs();
+      const isSilent = nowMs < dueMs;
       const late: SentCall[] = [];
-      while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs) late.push(this.#shift()!);
+      while (this.#oldest !== undefined && (isSilent || this.#oldest.dueMs <= nowMs))
+        late.push(this.#shift()!);
+      const error = commandTimedOut(isSilent ? silenceMs : timeoutMs);
       // The connection ends first, so that no caller sends commands that waited for one of these.
-      this.#end(commandTimedOut());
-      for (const call of late) call.receiver!.failed(call, commandTimedOut());
+      this.#end(error);
+      for (const call of late) call.receiver!.failed(call, error);
     });
   }
 
