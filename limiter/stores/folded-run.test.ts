@@ -3,13 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { beyondTotal, FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
-import { type Caller, callAbandoned } from './operation.ts';
 import { StoreError } from './store-error.ts';
 
 interface Change {
   hits: number;
   negative: boolean;
-  caller?: Caller | undefined;
 }
 
 /** Mostly small numbers, so that totals reach 0, and some near the maximum. */
@@ -44,38 +42,6 @@ function fold(list: readonly Change[]) {
 }
 
 describe('FoldedRun', () => {
-  it('is as if the ops that are left out had never been added', () => {
-    const marked = fc.array(fc.record({ given: change, isKept: fc.boolean() }), {
-      minLength: 1,
-      maxLength: 8,
-    });
-    fc.assert(
-      fc.property(state, marked, (start, list) => {
-        const callers = list.map(({ isKept }) => ({ abandoned: !isKept }));
-        const { ops, run } = fold(list.map(({ given }, index) => ({ ...given, caller: callers[index] })));
-        const wanted = list.filter(({ isKept }) => isKept).map(({ given }) => given);
-        const keeps = run.leaveOut(new Set(callers.filter(({ abandoned }) => abandoned)));
-        expect(keeps).toBe(wanted.length > 0);
-        const left = ops.filter(({ error }) => error === callAbandoned);
-        expect(left).toEqual(ops.filter((_, index) => !list[index]?.isKept));
-        if (!keeps) return;
-        const alike = fold(wanted);
-        expect([run.shift, run.low, run.high, run.ttlSeconds]).toEqual([
-          alike.run.shift,
-          alike.run.low,
-          alike.run.high,
-          alike.run.ttlSeconds,
-        ]);
-        run.answer(start ?? 0);
-        alike.run.answer(start ?? 0);
-        const kept = ops.filter((_, index) => list[index]?.isKept);
-        expect(kept.map(({ applied, after }) => [applied, after])).toEqual(
-          alike.ops.map(({ applied, after }) => [applied, after]),
-        );
-      }),
-    );
-  });
-
   it('gives every op its total as if it had come alone, and leaves the same value', () => {
     fc.assert(
       fc.property(state, changes, (start, list) => {

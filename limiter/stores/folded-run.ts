@@ -4,14 +4,7 @@
  * again a clamp: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies this clamp once and returns
  * the value before it. Each total follows from that value. Pure.
  */
-import {
-  type Caller,
-  callAbandoned,
-  failOp,
-  hitsToCount,
-  type LeaseTerms,
-  type Operation,
-} from './operation.ts';
+import { failOp, hitsToCount, type LeaseTerms, type Operation } from './operation.ts';
 import type { StoreError } from './store-error.ts';
 
 /** The maximum of totals: the largest number that is exact both in JavaScript and in Redis's Lua. */
@@ -34,7 +27,7 @@ export class FoldedRun {
   max = neverOver;
   /** The message to the ledger of leases that is sent with the run. */
   lease: LeaseTerms | undefined;
-  #first: Operation;
+  readonly #first: Operation;
   /** Only set from the second op on, because most runs have a single op. */
   #rest: Operation[] | undefined;
 
@@ -63,27 +56,6 @@ export class FoldedRun {
   /** Whether it changes no total, whatever its value. */
   get isLook(): boolean {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
-  }
-
-  /** Answers and drops the ops of callers that gave up. Returns false if none is left. */
-  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
-    const kept: Operation[] = [];
-    this.forEach((op) => {
-      if (gone.has(op.caller)) failOp(op, callAbandoned);
-      else kept.push(op);
-    });
-    const [first, ...others] = kept;
-    if (first === undefined) return false;
-    this.#first = first;
-    this.#rest = others.length === 0 ? undefined : others;
-    this.shift = 0;
-    this.low = 0;
-    this.high = maxTotal;
-    this.ttlSeconds = 0;
-    this.max = neverOver;
-    this.lease = undefined;
-    for (const op of kept) this.#fold(op);
-    return true;
   }
 
   /** Writes every op's answer, from the key's value before the run. A missing key counts as 0. */

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import {
@@ -11,6 +12,7 @@ import {
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { callAbandoned } from '../operation.ts';
+import { StoreError } from '../store-error.ts';
 import { CountPart, type PartKind, type PartTerms, StopPart } from './count-parts.ts';
 import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
@@ -75,14 +77,6 @@ describe('CountPart', () => {
     expect(part.section).toBe('count');
   });
 
-  it('still has what other callers asked for after one of them gave up', () => {
-    const gone = { abandoned: true };
-    const part = new CountPart(terms);
-    part.add([counterOp({ key: 'a', caller: gone })], 0, 1, 9);
-    part.add([counterOp({ key: 'b', caller: { abandoned: false } })], 0, 1, 9);
-    expect([part.leaveOut(new Set([gone])), part.keys, part.key]).toEqual([true, 1, 'b']);
-  });
-
   it('makes one step of neighbors that do the same to the same counters', () => {
     const part = new CountPart(terms);
     for (const keys of [['a', 'b'], ['a', 'b'], ['c'], ['a', 'b'], ['b'], ['a', 'b']])
@@ -138,16 +132,6 @@ describe('CountPart, answered', () => {
 });
 
 describe('ReservationPart', () => {
-  it('leaves out what callers gave up, but no commit, whose amount was used', () => {
-    const part = new ReservationPart(terms);
-    const caller = { abandoned: true };
-    const given = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
-    const calls = [reserveCall(given), settleCall(given)].map(operationsOf);
-    for (const call of calls) part.add(call);
-    expect(part.leaveOut(new Set([caller]))).toBe(true);
-    expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
-  });
-
   /** Returns the argument with the shapes of these calls. */
   const shapesOf = (...calls: TestCall[]): string => {
     const part = new ReservationPart(terms);
@@ -246,6 +230,45 @@ describe('Batch', () => {
     );
     for (const op of kept.flat()) op.caller = given;
     expect(batch.leaveOutAbandoned()).toBe(false);
+  });
+
+  it('leaves out what callers gave up, but no commit, whose amount was used', () => {
+    const batch = newBatch();
+    const caller = { abandoned: true };
+    const given = { id: 'r', caller, counters: countersOf(['1{a}'], { amount: 1 }) };
+    const calls = [reserveCall(given), settleCall(given)].map(operationsOf);
+    for (const call of calls) add(batch, ReservationPart, ...call);
+    expect(batch.leaveOutAbandoned()).toBe(true);
+    expect(calls.flat().map(({ error }) => error)).toEqual([callAbandoned, undefined]);
+  });
+
+  it('keeps all others, whatever it has', () => {
+    const key = fc.constantFrom('a', 'b', 'c');
+    const plain = fc.record({ kind: fc.constant(CountPart), keys: fc.tuple(key), isGone: fc.boolean() });
+    const whole = fc.record({
+      kind: fc.constant(StopPart),
+      keys: fc.uniqueArray(key, { minLength: 1 }),
+      isGone: fc.boolean(),
+    });
+    const groups = fc.constantFrom(['d'], ['e'], ['d', 'e']);
+    const bound = fc.record({ kind: fc.constant(CountPart), keys: groups, isGone: fc.boolean() });
+    const error = new StoreError('failed', { transient: false });
+    fc.assert(
+      fc.property(fc.array(fc.oneof(plain, whole, bound), { maxLength: 12 }), (list) => {
+        const batch = newBatch();
+        const added = list.map(({ kind, keys, isGone }) => {
+          const hasBound = keys.some((one) => one > 'c');
+          const ops = hasBound ? group(...keys) : keys.map((one) => counterOp({ key: one }));
+          for (const op of ops) op.caller = { abandoned: isGone };
+          add(batch, kind, ...ops);
+          return { ops, isGone };
+        });
+        expect(batch.leaveOutAbandoned()).toBe(list.length === 0 || list.some(({ isGone }) => !isGone));
+        batch.fail(error);
+        for (const { ops, isGone } of added)
+          for (const op of ops) expect(op.error).toBe(isGone ? callAbandoned : error);
+      }),
+    );
   });
 
   it('asks each caller once, so that no part of a request is left out alone', () => {

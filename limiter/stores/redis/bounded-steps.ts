@@ -6,7 +6,7 @@
 import type { AlgorithmBound, CounterState } from '../../algorithms/algorithm-bound.ts';
 import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
-import { type Caller, callAbandoned, failOp, hitsToCount, type Operation } from '../operation.ts';
+import { failOp, hitsToCount, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { type KeysOverLimit, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
@@ -31,7 +31,7 @@ export interface Step {
 
 /** The steps in the order of their arrival. */
 export class Steps {
-  list: Step[] = [];
+  readonly list: Step[] = [];
   /** The number of keys that a call names for them. */
   keys = 0;
   /** The last step of each key. */
@@ -53,22 +53,15 @@ export class Steps {
       return true;
     }
     if (size > room) return false;
-    this.take({ ops, first, size, rest: undefined });
+    this.#take({ ops, first, size, rest: undefined });
     return true;
   }
 
-  take(step: Step): void {
+  #take(step: Step): void {
     const { ops, first, size } = step;
     for (let i = first; i < first + size; i += 1) this.#last.set(ops[i]!.key, step);
     this.list.push(step);
     this.keys += size;
-  }
-
-  /** Answers and drops the ops of callers that gave up. Returns false if no op is left. */
-  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
-    this.list = this.list.flatMap((step) => without(step, gone));
-    this.keys = this.list.reduce((keys, { size }) => keys + size, 0);
-    return this.keys > 0;
   }
 
   /** Whether the group does the same to the same counters as a step, and no other op on them came in between. */
@@ -89,14 +82,6 @@ export class Steps {
 export function opsOf({ ops, first, size, rest }: Step): readonly Operation[] {
   const group = ops.length === size ? ops : ops.slice(first, first + size);
   return rest === undefined ? group : group.concat(rest);
-}
-
-/** Answers the ops of these callers. Returns a step with the others, if there are any. */
-function without(step: Step, gone: ReadonlySet<Caller | undefined>): Step[] {
-  const all = opsOf(step);
-  for (const op of all) if (gone.has(op.caller)) failOp(op, callAbandoned);
-  const ops = all.filter((op) => !gone.has(op.caller));
-  return ops.length === 0 ? [] : [{ ...step, ops, first: 0, rest: ops.slice(step.size) }];
 }
 
 export function failSteps(steps: readonly Step[], error: StoreError): void {

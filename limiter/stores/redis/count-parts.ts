@@ -1,7 +1,7 @@
 import { leaseArgument } from '../../allocate/lease-ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { type Caller, callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
+import { failAll, failOp, type Operation } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import {
@@ -34,8 +34,8 @@ export interface CallPart {
   has(key: string): boolean;
   /** Adds adjacent operations of a request, from `first` to before `end`. Returns false if they need more than `room` further keys. */
   add(ops: readonly Operation[], first: number, end: number, room: number): boolean;
-  /** Answers and drops the ops of callers that gave up, before it is sent. Returns false if no op is left. */
-  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean;
+  /** Calls `act` for what `add` added, in an order that keeps the order of operations on one key. */
+  forEach(act: (ops: readonly Operation[], first: number, end: number) => void): void;
   /** Passes the keys to `args`. Then `pushArguments` passes the rest. */
   pushKeys(args: Arguments): void;
   pushArguments(args: Arguments): void;
@@ -49,17 +49,6 @@ export interface CallPart {
   countPlainly(plain: PlainCommands): Promise<void>;
   /** Returns a key of each operation that only a script can do. */
   scriptedKeys(): string[];
-  /** Returns a part for each of the places of keys, by `placeOf`, and the rest that belongs to none of them. */
-  spread(placeOf: (key: string) => unknown, places: Places): SpreadPart;
-  /** Returns the smallest parts: one for each counter or group, or for each request that needs several counters together. */
-  apart(): CallPart[];
-}
-
-export type Places = Pick<ReadonlySet<unknown>, 'has'>;
-
-export interface SpreadPart {
-  readonly placed: ReadonlyMap<unknown, CallPart>;
-  readonly rest: CallPart | undefined;
 }
 
 /** Counts by commands for one key each. Its promises never reject, because errors are written into the ops. */
@@ -74,13 +63,14 @@ export interface PlainCommands {
 export interface PartTerms {
   readonly names: ReservationNames;
   readonly reservations: ReservationBounds;
+  /** Whether a batch and those formed of it count without the ledgers of leases. Defaults to false. */
+  readonly isWithoutLeases?: boolean;
 }
 
 /** The class of a part: `CountPart`, `StopPart`, or `ReservationPart` for whole calls about reservations. */
 export type PartKind = new (terms: PartTerms) => CallPart;
 
 const noRuns: readonly FoldedRun[] = [];
-const everyPlace: Places = { has: () => true };
 
 /** Groups of many requests, folded by key. */
 export class CountPart implements CallPart {
@@ -158,15 +148,12 @@ export class CountPart implements CallPart {
     else this.#byKey.set(run.key, run);
   }
 
-  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
-    let left = 0;
-    for (const run of this.#runs) if (run.leaveOut(gone)) this.#runs[left++] = run;
-    this.#runs.length = left;
-    if (this.#leased > 0) this.#leased = leasedOf(this.#runs);
-    // No further op is added.
-    this.#byKey = undefined;
-    if (this.#steps?.leaveOut(gone) === false) this.#steps = undefined;
-    return left > 0 || this.#steps !== undefined;
+  forEach(act: (ops: readonly Operation[], first: number, end: number) => void): void {
+    for (const run of this.#runs) run.forEach((op) => void act([op], 0, 1));
+    for (const { ops, first, size, rest = [] } of this.#steps?.list ?? []) {
+      act(ops, first, first + size);
+      for (let next = 0; next < rest.length; next += size) act(rest, next, next + size);
+    }
   }
 
   get hasLeases(): boolean {
@@ -277,31 +264,6 @@ export class CountPart implements CallPart {
     for (const step of this.#steps?.list ?? []) keys.push(keyOfStep(step));
     return keys;
   }
-
-  apart(): CallPart[] {
-    return [...this.spread((key) => key, everyPlace).placed.values()];
-  }
-
-  spread(placeOf: (key: string) => unknown, places: Places): SpreadPart {
-    const placed = new Map<unknown, CountPart>();
-    const rest = new CountPart(this.#terms);
-    const newPart = () => new CountPart(this.#terms);
-    const partOf = (key: string): CountPart => {
-      const place = placeOf(key);
-      return places.has(place) ? placed.getOrInsertComputed(place, newPart) : rest;
-    };
-    for (const run of this.#runs) {
-      const part = partOf(run.key);
-      part.#runs.push(run);
-      if (run.lease !== undefined) part.#leased += 1;
-    }
-    for (const step of this.#steps?.list ?? []) {
-      const part = partOf(keyOfStep(step));
-      part.#steps ??= new Steps();
-      part.#steps.take(step);
-    }
-    return { placed, rest: rest.#runs.length > 0 ? rest : undefined };
-  }
 }
 
 /** Answers a run whose key is over limit in a full Redis, from the key's value and the error. Returns false for any other reply. */
@@ -316,10 +278,6 @@ function answerUncounted(run: FoldedRun, reply: unknown, errors: RedisErrors): b
 /** Whether plain commands have the same effect as a script. */
 function isPlainRun(run: FoldedRun): boolean {
   return run.isAddition || (run.isLook && run.lease === undefined);
-}
-
-function leasedOf(runs: readonly FoldedRun[]): number {
-  return runs.filter(({ lease }) => lease !== undefined).length;
 }
 
 function keyOfStep({ ops, first }: Step): string {
@@ -350,19 +308,6 @@ export abstract class WholePart implements CallPart {
 
   abstract scriptedKeys(): string[];
 
-  abstract spread(placeOf: (key: string) => unknown): SpreadPart;
-
-  /** Returns a part of the same kind without requests. */
-  protected abstract newPart(): WholePart;
-
-  apart(): CallPart[] {
-    return this.requests.map((request) => {
-      const part = this.newPart();
-      part.add(request);
-      return part;
-    });
-  }
-
   get key(): string {
     return this.requests[0]![0]!.key;
   }
@@ -387,13 +332,8 @@ export abstract class WholePart implements CallPart {
     return true;
   }
 
-  /** Drops requests, except commits: used amounts are always charged. */
-  leaveOut(gone: ReadonlySet<Caller | undefined>): boolean {
-    const isGone = ([first]: readonly Operation[]) => first!.verb !== 'commit' && gone.has(first!.caller);
-    for (const request of this.requests) if (isGone(request)) failAll(request, callAbandoned);
-    this.requests = this.requests.filter((request) => !isGone(request));
-    this.keys = this.requests.reduce((keys, request) => keys + this.keysOf(request), 0);
-    return this.requests.length > 0;
+  forEach(act: (ops: readonly Operation[], first: number, end: number) => void): void {
+    for (const request of this.requests) act(request, 0, request.length);
   }
 
   fail(error: StoreError): void {
@@ -450,15 +390,6 @@ export class StopPart extends WholePart {
 
   override scriptedKeys(): string[] {
     return [];
-  }
-
-  /** Returns the part unchanged, because the keys of a request may be in many places. */
-  override spread(): SpreadPart {
-    return { placed: new Map(), rest: this };
-  }
-
-  protected override newPart(): StopPart {
-    return new StopPart();
   }
 
   override countPlainly(plain: PlainCommands): Promise<void> {

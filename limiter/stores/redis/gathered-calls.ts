@@ -5,7 +5,7 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import type { Caller, Operation } from '../operation.ts';
+import { type Caller, callAbandoned, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import {
   type CallPart,
@@ -13,6 +13,7 @@ import {
   type PartKind,
   type PartTerms,
   type PlainCommands,
+  StopPart,
 } from './count-parts.ts';
 import { program, severalSections } from './lua/program.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
@@ -30,6 +31,9 @@ export interface PendingSubmit {
   done: () => void;
 }
 
+/** The request of a batch that was formed from another one, which answers. */
+const noRequest: PendingSubmit = { callsLeft: 0, caller: undefined, done: () => {} };
+
 /** The content of one call of the program: everything that arrived in one turn, with a part for each kind. */
 export class Batch implements WritableCall {
   dueMs = 0;
@@ -41,7 +45,7 @@ export class Batch implements WritableCall {
    * further items.
    */
   requests: PendingSubmit[] = [];
-  readonly #terms: PartTerms;
+  #terms: PartTerms;
   #parts: CallPart[];
 
   constructor(terms: PartTerms, parts: CallPart[] = []) {
@@ -88,33 +92,32 @@ export class Batch implements WritableCall {
   }
 
   dropLeases(): void {
+    this.#terms = { ...this.#terms, isWithoutLeases: true };
     for (const part of this.#parts) part.dropLeases();
   }
 
-  /** Returns a batch for each part or, of a single part, for each of its smallest parts. */
+  get isEmpty(): boolean {
+    return this.#parts.length === 0;
+  }
+
+  /** Returns a batch for each part or, of a single part, for each counter or group, or each request that needs several of them. */
   split(): Batch[] {
-    const parts = this.isMixed ? this.#parts : this.#parts.flatMap((part) => part.apart());
-    return parts.map((part) => this.with(part));
+    if (this.isMixed) return this.#parts.map((part) => new Batch(this.#terms, [part]));
+    return [...this.#formed((ops, first, kind) => (kind === CountPart ? ops[first]!.key : ops)).values()];
   }
 
-  /** Returns a batch with only this part. */
-  with(part: CallPart): Batch {
-    return new Batch(this.#terms, [part]);
-  }
-
-  /** Returns a batch for each place that needs a script, with everything for that place, and the parts in no such place. */
-  spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: CallPart[] } {
+  /** Returns a batch for each place that needs a script, with everything for that place, and one with the rest. */
+  spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: Batch } {
     const scripted = new Set(this.#parts.flatMap((part) => part.scriptedKeys()).map(placeOf));
-    if (scripted.size === 0) return { placed: [], rest: this.#parts };
-    const places = new Map<unknown, Batch>();
-    const rest: CallPart[] = [];
-    for (const part of this.#parts) {
-      const own = part.spread(placeOf, scripted);
-      if (own.rest !== undefined) rest.push(own.rest);
-      for (const [place, one] of own.placed)
-        places.getOrInsertComputed(place, () => new Batch(this.#terms)).#parts.push(one);
-    }
-    return { placed: [...places.values()], rest };
+    if (scripted.size === 0) return { placed: [], rest: this };
+    const batches = this.#formed((ops, first, kind) => {
+      // The keys of a whole request may be in many places.
+      const place = kind === StopPart ? undefined : placeOf(ops[first]!.key);
+      return scripted.has(place) ? place : undefined;
+    });
+    const rest = batches.get(undefined) ?? new Batch(this.#terms);
+    batches.delete(undefined);
+    return { placed: [...batches.values()], rest };
   }
 
   /** One of its keys. */
@@ -132,11 +135,15 @@ export class Batch implements WritableCall {
       gone.add(caller);
     }
     if (gone === undefined) return true;
-    const parts = this.#parts;
-    let left = 0;
-    for (const part of parts) if (part.leaveOut(gone)) parts[left++] = part;
-    parts.length = left;
-    return left > 0;
+    const batches = this.#formed((ops, first) => {
+      const { verb, caller } = ops[first]!;
+      // Used amounts are always charged.
+      return verb === 'commit' || caller === undefined || !gone.has(caller);
+    });
+    batches.get(false)?.fail(callAbandoned);
+    const kept = batches.get(true);
+    this.#parts = kept === undefined ? [] : kept.#parts;
+    return kept !== undefined;
   }
 
   /** Passes on the program, by default as EVALSHA names it, the number of keys, the keys, and the rest. */
@@ -179,6 +186,23 @@ export class Batch implements WritableCall {
   /** Counts and answers without a script. Never rejects. */
   async countPlainly(plain: PlainCommands): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.countPlainly(plain)));
+  }
+
+  /** Returns new batches of what was added at once, by what `placeOf` returns for it. */
+  #formed(
+    placeOf: (ops: readonly Operation[], first: number, kind: PartKind) => unknown,
+  ): Map<unknown, Batch> {
+    const batches = new Map<unknown, Batch>();
+    for (const part of this.#parts) {
+      const kind = part.constructor as PartKind;
+      part.forEach((ops, first, end) => {
+        const place = placeOf(ops, first, kind);
+        const batch = batches.getOrInsertComputed(place, () => new Batch(this.#terms));
+        batch.add(ops, first, end, kind, noRequest);
+      });
+    }
+    if (this.#terms.isWithoutLeases === true) for (const batch of batches.values()) batch.dropLeases();
+    return batches;
   }
 
   #room(): number {

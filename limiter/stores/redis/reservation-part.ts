@@ -3,7 +3,7 @@ import type { CounterState } from '../../algorithms/algorithm-bound.ts';
 import { holdWaitMicros, used } from '../admission.ts';
 import { failAll, type Operation, type Reservation, type ReservationHold, type Verb } from '../operation.ts';
 import { boundNumber, NumberedTexts, needsScripts } from './bounded-steps.ts';
-import { type PartTerms, type SpreadPart, WholePart } from './count-parts.ts';
+import { type PartTerms, WholePart } from './count-parts.ts';
 import { noteKeyOf, reservationPlaceOf } from './reservation-keys.ts';
 import type { RedisErrors } from './wire/redis-error.ts';
 import { type Arguments, isCount, isTimeMicros, keyError } from './wire/resp.ts';
@@ -87,17 +87,6 @@ export class ReservationPart extends WholePart {
 
   override scriptedKeys(): string[] {
     return this.requests.map(([first]) => first!.key);
-  }
-
-  override spread(placeOf: (key: string) => unknown): SpreadPart {
-    const placed = new Map<unknown, ReservationPart>();
-    const newPart = () => this.newPart();
-    for (const call of this.requests) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).add(call);
-    return { placed, rest: undefined };
-  }
-
-  protected override newPart(): ReservationPart {
-    return new ReservationPart(this.#terms);
   }
 }
 

@@ -127,7 +127,7 @@ export class RedisClusterStore extends GatheringStore {
     if (this.withoutScripts) return batch.countPlainly(this.#plain);
     const { placed, rest } = batch.spread(keySlot);
     await Promise.all([
-      ...rest.map((part) => part.countPlainly(this.#plain)),
+      rest.countPlainly(this.#plain),
       this.#plain.byPlace({
         items: placed,
         keyOf: ({ key }) => key,
@@ -152,7 +152,8 @@ function isConnected({ connection }: ClusterNode): boolean {
  */
 function apart(batch: Batch): Batch[] | undefined {
   const { placed, rest } = batch.spread((key) => key);
-  if (placed.length + rest.length > 1) return [...placed, ...rest.map((part) => batch.with(part))];
+  const all = rest.isEmpty ? placed : [...placed, rest];
+  if (all.length > 1) return all;
   if (!batch.hasLeases) return undefined;
   // The batch has a counter and a ledger that does not exist yet.
   batch.dropLeases();
