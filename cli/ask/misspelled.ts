@@ -1,7 +1,7 @@
 /** Finds misspelled keys and domains in a request that no rule limits. gRPC answers do not show them; the debug listener does. */
 import { isLoopback } from '../../process/net/bind.ts';
 import type { Entry } from '../../rules/model.ts';
-import { misspelled, withLimiters } from '../operate/operate-command.ts';
+import { withLimiters } from '../operate/operate-command.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import type { AskAddress } from './ask-target.ts';
@@ -26,10 +26,8 @@ export async function hintsFor(
   };
   try {
     return await withLimiters(named, async (limiters) => {
-      const { members } = await limiters.members();
-      const hints = await Promise.all(
-        descriptors.map((entries) => misspelled(limiters, members, { domain, entries })),
-      );
+      const found = await limiters.found();
+      const hints = await Promise.all(descriptors.map((entries) => found.misspelled(domain, entries)));
       return [...new Set(hints.filter((hint) => hint !== undefined))];
     });
   } catch {

@@ -1,7 +1,7 @@
 /** Reads the rules of a running limiter, and its view of a request, from its debug listener. */
 import { existsSync } from 'node:fs';
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
-import type { AnsweringLimiter, Json, LimiterAnswer, LimitersClient } from '../operate/limiters.ts';
+import type { Json, Question } from '../operate/limiters.ts';
 import { withLimiters } from '../operate/operate-command.ts';
 import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';
 import { inputOfLimiter } from '../shared/read-input.ts';
@@ -39,34 +39,31 @@ export function askLimiter(
     list: (name) => (name === 'limiter' ? [address] : flags.list(name)),
   };
   return withLimiters(named, async (limiters) => {
-    const { members, silent } = await limiters.members();
-    const [member] = members;
-    if (member === undefined) throw new CommandError(`${silent[0]!.address}: ${silent[0]!.problem}`, 2);
-    const files = bodyOf(
-      await limiters.ask(member.limiter, { path: '/rlconfig', query: { format: 'json' } }),
-    );
+    const { members, silent } = await limiters.found();
+    const [first] = members;
+    if (first === undefined) throw new CommandError(`${silent[0]!.address}: ${silent[0]!.problem}`, 2);
+    const ask = async (question: Question): Promise<Json> => {
+      const answer = await limiters.ask(first.limiter, question);
+      if (answer.ok) return answer.body;
+      throw new CommandError(answer.problem, 2);
+    };
+    const files = await ask({ path: '/rlconfig', query: { format: 'json' } });
     const at = new Date(nowSeconds * 1000).toISOString();
-    const known = await Promise.all(
-      descriptors.map((entries) => explainedBy(limiters, member, { domain, entries, at })),
+    const explained = descriptors.map((entries) =>
+      ask({ method: 'POST', path: '/v1/explain', body: { domain, entries, at } }),
     );
+    const known = (await Promise.all(explained)).map(factsOf);
     return { sources: inputOfLimiter(address, files).sources, known };
   });
 }
 
-async function explainedBy(
-  limiters: LimitersClient,
-  { limiter }: AnsweringLimiter,
-  body: object,
-): Promise<DescriptorFacts> {
-  const reported = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
-  const overrides = [...(reported.override === null ? [] : [reported.override]), ...reported.grants];
-  const inForce = reported.inForce && { effect: reported.effect, limits: reported.inForce };
-  return { overrides: overrides.map(overrideText), counters: reported.counters, inForce };
-}
-
-function bodyOf(answer: LimiterAnswer): Json {
-  if (answer.ok) return answer.body;
-  throw new CommandError(answer.problem, 2);
+function factsOf({ override, grants, counters, inForce, effect }: Json): DescriptorFacts {
+  const overrides: Json[] = [...(override === null ? [] : [override]), ...grants];
+  return {
+    overrides: overrides.map(overrideText),
+    counters,
+    inForce: inForce && { effect, limits: inForce },
+  };
 }
 
 /** Returns for example `override: blocked, by ada, until 2026-01-31T12:00:00Z (api "stop")`. */

@@ -1,8 +1,8 @@
 import { UsageError } from '../shared/flags.ts';
 import { outputHelp, table } from '../shared/output.ts';
-import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
-import { askEach, entryTexts, limitersCommand } from './operate-command.ts';
+import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { type Json, limiterHelp } from './limiters.ts';
+import { limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
 
@@ -19,22 +19,19 @@ const noQuotaClients = 'it serves no quota clients, because RLQS is off';
 /** Chosen: people rarely read more rows, and a limiter sends this many at once. */
 const maxRows = 1_000;
 
-export const assignmentsCommand = limitersCommand(help, async (flags, limiters) => {
+export const assignmentsCommand = limitersCommand(help, (flags) => {
   if (flags.positionals.length === 0) throw new UsageError('assignments needs a domain');
   const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
-  const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), limit: `${maxRows}` };
-  const question = { path: '/v1/assignments', query };
-  const { answers, failed } = await askEach(limiters, members, question, noQuotaClients);
-  reportFailedLimiters(failed);
-  silent.push(...failed);
-  const assignments: Json[] = answers.flatMap(({ member, body }) =>
-    body.assignments.map((one: Json) => ({ ...one, limiter: member.name })),
-  );
-  assignments.sort((a, b) => b.mayUse - a.mayUse || b.used - a.used);
-  const report = { assignments: assignments.slice(0, maxRows), silent };
-  const status = silent.length === 0 ? 0 : 1;
-  return { status, value: report, text: () => assignmentsText(report.assignments) };
+  return async (limiters) => {
+    const answers = await limiters.each({ path: '/v1/assignments', query }, noQuotaClients);
+    const all: Json[] = answers.flatMap(({ member, body }) =>
+      body.assignments.map((one: Json) => ({ ...one, limiter: member.name })),
+    );
+    all.sort((a, b) => b.mayUse - a.mayUse || b.used - a.used);
+    const assignments = all.slice(0, maxRows);
+    return { value: { assignments }, text: () => assignmentsText(assignments) };
+  };
 });
 
 function assignmentsText(assignments: readonly Json[]): string {

@@ -1,8 +1,8 @@
-import { UsageError } from '../shared/flags.ts';
+import { printProblem, UsageError } from '../shared/flags.ts';
 import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
-import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
-import { askHolders, entryTexts, limitersCommand } from './operate-command.ts';
+import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { type Json, limiterHelp, withLimiter } from './limiters.ts';
+import { limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir budget <domain> <key=value> ... [flags]
 
@@ -16,31 +16,28 @@ Exit status: 0 when every limiter has such a budget. 1 when no rule limits the d
 wrong command line, or a cluster that does not answer.
 `;
 
-export const budgetCommand = limitersCommand(help, async (flags, limiters) => {
+export const budgetCommand = limitersCommand(help, (flags) => {
   const { domain, entries } = readDescriptor(flags.positionals, 'budget');
   if (entries.length === 0) throw new UsageError('budget needs the entries of a descriptor, key=value');
-  const { members, silent } = await limiters.living();
-  const ask = (entry: string[]) =>
-    askHolders(limiters, members, { path: '/v1/budgets', query: { domain, entry } });
   const texts = entryTexts(entries);
-  const { answers, failed } = await ask(texts);
-  reportFailedLimiters(failed);
-  const without = answers.filter(({ body }) => body.budgets.length === 0);
-  if (without.length > 0) {
-    const alone = texts.length === 1 ? [] : await Promise.all(texts.map((text) => ask([text])));
-    const limited = texts.filter((_, i) => alone[i]?.answers.some(({ body }) => body.budgets.length > 0));
-    const hint = limited.length === 0 ? '' : ` (single entries with a rule: ${limited.join(', ')})`;
-    const problem = `no rule of ${domain} limits ${texts.join(', ')}${hint}`;
-    reportFailedLimiters(without.map(({ member }) => ({ address: member.name, problem })));
-  }
-  const budgets: Json[] = answers.flatMap(({ member, body }) =>
-    body.budgets.map((one: Json) =>
-      member.state.store?.type === 'memory' ? { ...one, limiter: member.name } : one,
-    ),
-  );
-  const report = { budgets, silent: [...silent, ...failed] };
-  const status = report.silent.length === 0 && without.length === 0 ? 0 : 1;
-  return { status, value: report, text: () => (budgets.length === 0 ? '' : table(budgets.map(rowOf))) };
+  return async (limiters) => {
+    const ask = (entry: string[]) => limiters.holders({ path: '/v1/budgets', query: { domain, entry } });
+    const answers = await ask(texts);
+    const without = answers.filter(({ body }) => body.budgets.length === 0);
+    if (without.length > 0) {
+      const alone = texts.length === 1 ? [] : await Promise.all(texts.map((text) => ask([text])));
+      const limited = texts.filter((_, i) => alone[i]?.some(({ body }) => body.budgets.length > 0));
+      const hint = limited.length === 0 ? '' : ` (single entries with a rule: ${limited.join(', ')})`;
+      for (const { member } of without)
+        printProblem(`${member.name}: no rule of ${domain} limits ${texts.join(', ')}${hint}`);
+    }
+    const budgets: Json[] = answers.flatMap(({ member, body }) => withLimiter(member, body.budgets));
+    return {
+      isDone: without.length === 0,
+      value: { budgets },
+      text: () => (budgets.length === 0 ? '' : table(budgets.map(rowOf))),
+    };
+  };
 });
 
 function rowOf({

@@ -2,24 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { hitsWords } from '../../rules/describe.ts';
 import { choiceOf, commandOf, commandOfVerbs, escaped, UsageError, wholeNumber } from '../shared/flags.ts';
 import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
-import { readDescriptor } from '../shared/request.ts';
+import { entryTexts, readDescriptor } from '../shared/request.ts';
 import {
   type AnsweringLimiter,
-  type FailedLimiter,
+  type FoundLimiters,
   type Json,
-  type LimitersClient,
   limiterHelp,
-  reportFailedLimiters,
+  type Question,
+  withLimiter,
 } from './limiters.ts';
-import {
-  askHolders,
-  askOne,
-  counterHolders,
-  entriesText,
-  entryTexts,
-  limitersCommand,
-  windowOf,
-} from './operate-command.ts';
+import { entriesText, limitersCommand, windowOf } from './operate-command.ts';
 import { makingHelp, setOverride } from './override-command.ts';
 
 const exits = `Exit status: 0 when it succeeded. 1 when a limiter did not answer or rejected the request. 2 for a wrong command line, or a cluster that cannot be reached.
@@ -63,27 +55,25 @@ ${exits}`;
 
 const sorts = ['used', 'left', 'reset', 'key'] as const;
 
-const listCommand = limitersCommand(listHelp, async (flags, limiters) => {
+const listCommand = limitersCommand(listHelp, (flags) => {
   const { domain, entries } = readDescriptor(flags.positionals, 'counters list');
   const max = wholeNumber(flags, 'limit', { default: 100, min: 1, max: 100_000 });
   const sort = choiceOf(flags, 'sort', sorts);
-  const { members, silent } = await limiters.living();
   const over = flags.on('over') ? 'true' : undefined;
   const limit = `${sort === undefined ? Math.min(max, 1000) : 1000}`;
   const query = { domain, entry: entryTexts(entries), over, sort, limit };
   const wanted = { max, order: sort && bySort(sort) };
-  const groups = await Promise.all(
-    counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
-  );
-  const failed = groups.flatMap((group) => group.failed);
-  reportFailedLimiters(failed);
-  const all = groups.flatMap((group) => group.counters);
-  if (wanted.order !== undefined) all.sort(wanted.order);
-  const notes = [...new Set(groups.flatMap((group) => group.notes))];
-  const isCut = all.length > max || groups.some((group) => group.isCut);
-  const report = { counters: all.slice(0, max), more: isCut, notes, silent: [...silent, ...failed] };
-  const status = report.silent.length === 0 ? 0 : 1;
-  return { status, value: report, text: () => listText(report, domain) };
+  return async (limiters) => {
+    const groups = await Promise.all(
+      limiters.counterHolders().map((group) => countersOf(limiters, group, query, wanted)),
+    );
+    const all = groups.flatMap((group) => group.counters);
+    if (wanted.order !== undefined) all.sort(wanted.order);
+    const notes = [...new Set(groups.flatMap((group) => group.notes))];
+    const more = all.length > max || groups.some((group) => group.isCut);
+    const value = { counters: all.slice(0, max), more, notes };
+    return { value, text: () => listText(value, domain, limiters.silent.length > 0) };
+  };
 });
 
 /** Sorts the most interesting counters first: most used, least left, or first to be reset. A page is sorted on its own. */
@@ -96,29 +86,26 @@ function bySort(sort: (typeof sorts)[number]): (a: Json, b: Json) => number {
 interface FoundCounters {
   counters: Json[];
   notes: string[];
-  failed: FailedLimiter[];
   isCut: boolean;
 }
 
 /** Reads pages until there are enough counters. With a sort order it reads all pages and returns the first counters. */
 async function countersOf(
-  limiters: LimitersClient,
+  limiters: FoundLimiters,
   group: readonly AnsweringLimiter[],
-  query: Record<string, string | readonly string[] | undefined>,
+  query: Question['query'],
   { max, order }: { max: number; order: ((a: Json, b: Json) => number) | undefined },
 ): Promise<FoundCounters> {
-  const found: FoundCounters = { counters: [], notes: [], failed: [], isCut: false };
+  const found: FoundCounters = { counters: [], notes: [], isCut: false };
   let cursor: string | undefined;
   do {
     const question = { path: '/v1/counters', query: { ...query, cursor } };
-    const { member, answer } = await askOne(limiters, group, question);
+    const { member, answer } = await limiters.askOne(group, question);
     if (!answer.ok) {
-      found.failed.push({ address: member.limiter.address, problem: answer.problem });
+      limiters.fail(member, answer.problem);
       return found;
     }
-    const isOfMemory = member.state.store?.type === 'memory';
-    for (const counter of answer.body.counters)
-      found.counters.push(isOfMemory ? { ...counter, limiter: member.name } : counter);
+    for (const counter of withLimiter(member, answer.body.counters)) found.counters.push(counter);
     found.notes = [...new Set([...found.notes, ...(answer.body.notes ?? [])])];
     cursor = answer.body.cursor ?? undefined;
     if (order === undefined || found.counters.length <= max) continue;
@@ -130,17 +117,13 @@ async function countersOf(
 }
 
 function listText(
-  {
-    counters,
-    more,
-    notes,
-    silent,
-  }: { counters: Json[]; more: boolean; notes: string[]; silent: FailedLimiter[] },
+  { counters, more, notes }: { counters: Json[]; more: boolean; notes: string[] },
   domain: string,
+  isAnySilent: boolean,
 ): string {
   const words = notes.map((note) => `note: ${escaped(note)}\n`).join('');
   // If a limiter did not answer, its counters are unknown.
-  if (counters.length === 0 && silent.length > 0) return words;
+  if (counters.length === 0 && isAnySilent) return words;
   if (counters.length === 0) return `no counters of ${escaped(domain)} were found\n${words}`;
   const end = more ? '... there are more; raise --limit to show them\n' : '';
   return table(counterRows(counters)) + end + words;
@@ -175,68 +158,53 @@ function limitText(counter: Json): string | undefined {
   return `${limit}${override ? ' (override)' : ''}`;
 }
 
-const resetCommand = limitersCommand(resetHelp, async (flags, limiters) => {
+const resetCommand = limitersCommand(resetHelp, (flags) => {
   const { domain, entries } = readDescriptor(flags.positionals, 'counters reset');
   const all = flags.on('all');
   if (entries.length === 0 && !all)
     throw new UsageError('counters reset needs the entries of a descriptor, or --all for the whole domain');
   if (entries.length > 0 && all) throw new UsageError('--all is for the whole domain: leave the entries out');
-  const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), all: all ? 'true' : undefined };
-  const { answers, failed } = await askHolders(limiters, members, {
-    method: 'DELETE',
-    path: '/v1/counters',
-    query,
-  });
-  const parts = await Promise.all(
-    answers.map(async ({ member, body }) => ({
-      member,
-      pages: await allPages(limiters, member, query, body, failed),
-    })),
-  );
-  reportFailedLimiters(failed);
-  const pages = parts.flatMap((part) => part.pages);
-  const isMemory = parts.length > 1;
-  const report = {
-    domain,
-    reset: pages.reduce((sum, { reset }) => sum + reset, 0),
-    counters: parts.flatMap(({ member, pages: of }) =>
-      of.flatMap(({ counters }) =>
-        counters.map((one: Json) => (isMemory ? { ...one, limiter: member.name } : one)),
-      ),
-    ),
-    limiters: confirmations(pages),
-    notes: [...new Set(pages.flatMap(({ notes = [] }) => notes as string[]))],
-    missing: [
-      ...new Map(pages.flatMap(({ missing = [] }) => missing).map((one) => [one.command, one])).values(),
-    ],
-    silent: [...silent, ...failed],
+  return async (limiters) => {
+    const answers = await limiters.holders({ method: 'DELETE', path: '/v1/counters', query });
+    const parts = await Promise.all(
+      answers.map(async ({ member, body }) => {
+        const pages = await allPages(limiters, member, query, body);
+        const counters: Json[] = pages.flatMap((page) => page.counters);
+        // The counters of several stores need the name of their limiter.
+        const named =
+          answers.length > 1 ? counters.map((one) => ({ ...one, limiter: member.name })) : counters;
+        return { pages, counters: named };
+      }),
+    );
+    const pages = parts.flatMap((part) => part.pages);
+    const missing: Json[] = pages.flatMap((page) => page.missing ?? []);
+    const value = {
+      domain,
+      reset: pages.reduce((sum, { reset }) => sum + reset, 0),
+      counters: parts.flatMap(({ counters }) => counters),
+      limiters: confirmations(pages),
+      notes: [...new Set(pages.flatMap(({ notes = [] }) => notes as string[]))],
+      missing: [...new Map(missing.map((one) => [one.command, one])).values()],
+    };
+    const isDone = value.limiters.every(({ confirmed }) => confirmed) && missing.length === 0;
+    return { isDone, value, text: () => resetText(value) };
   };
-  const isSure = report.limiters.every(({ confirmed }) => confirmed) && report.missing.length === 0;
-  const status = isSure && report.silent.length === 0 ? 0 : 1;
-  return { status, value: report, text: () => resetText(report) };
 });
 
 /** Resets a whole domain in pages. */
 async function allPages(
-  limiters: LimitersClient,
+  limiters: FoundLimiters,
   member: AnsweringLimiter,
-  query: Record<string, string | readonly string[] | undefined>,
+  query: Question['query'],
   first: Json,
-  failed: FailedLimiter[],
 ): Promise<Json[]> {
   const pages = [first];
   for (let cursor = first.cursor; typeof cursor === 'string'; ) {
-    const answer = await limiters.ask(member.limiter, {
-      method: 'DELETE',
-      path: '/v1/counters',
-      query: { ...query, cursor },
-    });
+    const question = { method: 'DELETE', path: '/v1/counters', query: { ...query, cursor } } as const;
+    const answer = await limiters.ask(member, question);
     if (!answer.ok) {
-      failed.push({
-        address: member.limiter.address,
-        problem: `${answer.problem} (only some counters were reset)`,
-      });
+      limiters.fail(member, `${answer.problem} (only some counters were reset)`);
       break;
     }
     pages.push(answer.body);

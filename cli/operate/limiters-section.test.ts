@@ -15,12 +15,12 @@ function member(name: string, version: string, fleet?: string): AnsweringLimiter
 
 it('holds the rules of limiters against those of their own fleet', () => {
   const members = [member('a', 'v1', 'ns/one'), member('b', 'v1', 'ns/one'), member('c', 'v2', 'ns/two')];
-  expect(limitersReport(members, [])).toMatchObject({ ok: true, problems: [] });
-  expect(limitersReport([...members, member('d', 'v1', 'ns/two')], [])).toMatchObject({
+  expect(limitersReport({ members, silent: [] })).toMatchObject({ ok: true, problems: [] });
+  expect(limitersReport({ members: [...members, member('d', 'v1', 'ns/two')], silent: [] })).toMatchObject({
     ok: false,
     problems: ['limiters of fleet ns/two have 2 versions of the rules'],
   });
-  expect(limitersReport([member('a', 'v1'), member('b', 'v2')], [])).toMatchObject({
+  expect(limitersReport({ members: [member('a', 'v1'), member('b', 'v2')], silent: [] })).toMatchObject({
     problems: ['limiters have 2 versions of the rules'],
   });
 });

@@ -1,6 +1,6 @@
 /** The limiters part of a status report: the state that each limiter reports, and its problems. */
 import { durationText, type Row, rateText, table } from '../shared/output.ts';
-import type { AnsweringLimiter, FailedLimiter, Json } from './limiters.ts';
+import type { FoundLimiters, Json } from './limiters.ts';
 
 export interface LimitersReport {
   ok: boolean;
@@ -11,10 +11,10 @@ export interface LimitersReport {
   limiters: Json[];
 }
 
-export function limitersReport(
-  members: readonly AnsweringLimiter[],
-  silent: readonly FailedLimiter[],
-): LimitersReport {
+export function limitersReport({
+  members,
+  silent,
+}: Pick<FoundLimiters, 'members' | 'silent'>): LimitersReport {
   const answered = members.map(({ limiter, state }) => {
     return { address: limiter.address, answered: true, problems: problemsOf(state), ...state };
   });

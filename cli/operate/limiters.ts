@@ -8,8 +8,7 @@ import { request } from '../../process/http/node-http.ts';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
-import { isObject } from '../../rules/model.ts';
-import { Cluster } from '../shared/cluster.ts';
+import { type Entry, isObject } from '../../rules/model.ts';
 import {
   CommandError,
   type ParsedFlags,
@@ -21,7 +20,6 @@ import {
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import type { AskingUrl } from '../shared/read-input.ts';
-import { podsOf } from './pods.ts';
 
 export const limiterHelp = `  --limiter <host[:port]>     the debug listener of a limiter (default port: 6070). If a name has several addresses, each is a limiter. Repeat the flag for several (default: the variable WEIR_LIMITERS, separated by commas, else the limiters of the cluster)
   --token-file <path>         a file with the token, for limiters that require one (default: the file that WEIR_TOKEN_FILE names)
@@ -109,20 +107,16 @@ const longestAnswerBytes = 64 * 2 ** 20;
 /** The statuses of a caller that is unknown, lacks the right, or failed too often. */
 const rejectingStatuses: readonly number[] = [401, 403, 429];
 
+/** Sends questions to limiters, all at once. */
 export class LimitersClient {
   readonly #limiters: readonly LimiterTarget[];
   readonly #headers: Record<string, string>;
   readonly #timeoutMs: number;
-  readonly #cluster: Cluster | undefined;
 
-  private constructor(
-    limiters: readonly LimiterTarget[],
-    flags: ParsedFlags,
-    { timeoutMs, cluster }: { timeoutMs: number; cluster: Cluster | undefined },
-  ) {
+  /** @throws UsageError */
+  constructor(limiters: readonly LimiterTarget[], flags: ParsedFlags) {
     this.#limiters = limiters;
-    this.#timeoutMs = timeoutMs;
-    this.#cluster = cluster;
+    this.#timeoutMs = timeoutMs(flags);
     const token = givenToken(flags);
     this.#headers = {
       'X-Weir-User': userName(),
@@ -130,28 +124,8 @@ export class LimitersClient {
     };
   }
 
-  /** Resolves names and searches clusters. Rejects if there is no limiter to query. */
-  static async of(flags: ParsedFlags): Promise<LimitersClient> {
-    const waitMs = timeoutMs(flags);
-    if (!namesLimiters(flags)) {
-      const cluster = new Cluster(flags);
-      return new LimitersClient(await podsOf(cluster, flags), flags, { timeoutMs: waitMs, cluster });
-    }
-    const given = flags.list('limiter');
-    const names = given.length > 0 ? given : limitersOfEnvironment();
-    const found = await Promise.all(names.map((name) => addressesOf(name.trim(), waitMs)));
-    return new LimitersClient(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
-  }
-
-  /** Uses limiters that were found in a cluster. The code that opened the cluster closes it. */
-  static ofPods(pods: readonly LimiterTarget[], flags: ParsedFlags): LimitersClient {
-    return new LimitersClient(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
-  }
-
   /** Queries the status of each limiter. A limiter that answers at several addresses is listed once. */
-  async members(
-    query: Question['query'] = {},
-  ): Promise<{ members: AnsweringLimiter[]; silent: FailedLimiter[] }> {
+  async found(query: Question['query'] = {}): Promise<FoundLimiters> {
     const answers = await Promise.all(
       this.#limiters.map(async (limiter) => ({
         limiter,
@@ -172,20 +146,7 @@ export class LimitersClient {
       const refused = rejectingStatuses.includes(answer.status) && { refused: true as const };
       return [{ address: limiter.address, problem: answer.problem, ...refused }];
     });
-    return { members: [...members.values()], silent };
-  }
-
-  /** Like `members`, but reports limiters that do not answer on standard error. Rejects if none answers. */
-  async living(): Promise<{ members: AnsweringLimiter[]; silent: FailedLimiter[] }> {
-    const found = await this.members();
-    const [first] = found.silent;
-    if (found.members.length > 0) reportFailedLimiters(found.silent);
-    else if (found.silent.length > 1)
-      throw new CommandError(
-        `none of ${found.silent.length} limiters answers; ${first!.address}: ${first!.problem}`,
-      );
-    else throw new CommandError(`${first!.address}: ${first!.problem}`);
-    return found;
+    return new FoundLimiters(this, [...members.values()], silent);
   }
 
   /** Sends one question to one limiter. Never rejects. */
@@ -209,20 +170,6 @@ export class LimitersClient {
         : (otherProtocol(error) ?? systemErrorReason(error));
       return { ok: false, status: 0, problem };
     }
-  }
-
-  /** Sends a question to every member at the same time. */
-  askAll(
-    members: readonly AnsweringLimiter[],
-    question: Question,
-  ): Promise<{ member: AnsweringLimiter; answer: LimiterAnswer }[]> {
-    return Promise.all(
-      members.map(async (member) => ({ member, answer: await this.ask(member.limiter, question) })),
-    );
-  }
-
-  close(): void {
-    this.#cluster?.close();
   }
 
   async #exchange(
@@ -271,6 +218,123 @@ export class LimitersClient {
   }
 }
 
+export interface MemberAnswer {
+  member: AnsweringLimiter;
+  body: Json;
+}
+
+/** The limiters that answered, for further questions. A limiter that then fails is named on standard error, and is silent, too. */
+export class FoundLimiters {
+  readonly members: readonly AnsweringLimiter[];
+  readonly silent: FailedLimiter[];
+  readonly #client: LimitersClient;
+
+  constructor(client: LimitersClient, members: readonly AnsweringLimiter[], silent: FailedLimiter[]) {
+    this.#client = client;
+    this.members = members;
+    this.silent = silent;
+  }
+
+  /** Names the silent limiters on standard error. @throws CommandError if no limiter answers */
+  rejectIfNone(): void {
+    const [first] = this.silent;
+    if (this.members.length > 0) for (const one of this.silent) printFailed(one);
+    else if (this.silent.length > 1)
+      throw new CommandError(
+        `none of ${this.silent.length} limiters answers; ${first!.address}: ${first!.problem}`,
+      );
+    else throw new CommandError(`${first!.address}: ${first!.problem}`);
+  }
+
+  ask({ limiter }: AnsweringLimiter, question: Question): Promise<LimiterAnswer> {
+    return this.#client.ask(limiter, question);
+  }
+
+  /** Notes that a limiter rejected a question or did not answer it. */
+  fail({ limiter: { address } }: AnsweringLimiter, problem: string): void {
+    if (this.silent.some((one) => one.address === address)) return;
+    this.silent.push({ address, problem });
+    printFailed({ address, problem });
+  }
+
+  /**
+   * Queries every limiter. Rejects if none answers, because nothing is known then. `ifUnknown` is the problem of limiters that do not have
+   * the path.
+   */
+  async each(question: Question, ifUnknown?: string): Promise<MemberAnswer[]> {
+    const all = this.members.map(async (member) => {
+      const answer = await this.ask(member, question);
+      const isUnknown = ifUnknown !== undefined && !answer.ok && answer.status === 404;
+      return { member, answer: isUnknown ? { ...answer, problem: ifUnknown } : answer };
+    });
+    return this.#answersOf(await Promise.all(all));
+  }
+
+  /** Queries one limiter of each group that holds counters. Rejects if no group answers. */
+  async holders(question: Question): Promise<MemberAnswer[]> {
+    const all = this.counterHolders().map((group) => this.askOne(group, question));
+    return this.#answersOf(await Promise.all(all));
+  }
+
+  /**
+   * Groups limiters by the counters they hold. Limiters that share a store form one group, and any of them can answer for it. A limiter
+   * that counts in memory forms its own group.
+   */
+  counterHolders(): AnsweringLimiter[][] {
+    const ofMemory = this.members.filter(countsInMemory);
+    const shared = this.members.filter((member) => !ofMemory.includes(member));
+    return [...(shared.length > 0 ? [shared] : []), ...ofMemory.map((member) => [member])];
+  }
+
+  /** Returns the first answer of a group. Another limiter is queried only if no answer arrived. */
+  async askOne(
+    group: readonly AnsweringLimiter[],
+    question: Question,
+  ): Promise<{ member: AnsweringLimiter; answer: LimiterAnswer }> {
+    for (const [index, member] of group.entries()) {
+      const answer = await this.ask(member, question);
+      if (answer.ok || answer.status !== 0 || index === group.length - 1) return { member, answer };
+    }
+    throw new CommandError('there is no limiter to ask');
+  }
+
+  /** Returns the domain or the key that a limiter thinks is misspelled; undefined if there is none or the limiter cannot say. */
+  async misspelled(domain: string, entries: readonly Entry[]): Promise<string | undefined> {
+    const [member] = this.members;
+    if (member === undefined) return undefined;
+    const asked = entries.length === 0 ? [{ key: '*', value: '' }] : entries;
+    const question: Question = { method: 'POST', path: '/v1/explain', body: { domain, entries: asked } };
+    const answer = await this.ask(member, question);
+    if (!answer.ok || (entries.length === 0 && answer.body.hasDomain)) return undefined;
+    return answer.body.hint ?? undefined;
+  }
+
+  #answersOf(all: readonly { member: AnsweringLimiter; answer: LimiterAnswer }[]): MemberAnswer[] {
+    const answers = all.flatMap(({ member, answer }) => (answer.ok ? [{ member, body: answer.body }] : []));
+    const failed = all.flatMap(({ member, answer }) =>
+      answer.ok ? [] : [{ member, problem: answer.problem }],
+    );
+    const [first] = failed;
+    if (answers.length === 0 && first !== undefined)
+      throw new CommandError(`${first.member.limiter.address}: ${first.problem}`);
+    for (const { member, problem } of failed) this.fail(member, problem);
+    return answers;
+  }
+}
+
+function countsInMemory({ state }: AnsweringLimiter): boolean {
+  return state.store?.type === 'memory';
+}
+
+/** Adds the name of the limiter to counters that it does not share with others. */
+export function withLimiter(member: AnsweringLimiter, counters: readonly Json[]): Json[] {
+  return countsInMemory(member) ? counters.map((one) => ({ ...one, limiter: member.name })) : [...counters];
+}
+
+function printFailed({ address, problem }: FailedLimiter): void {
+  printProblem(`${address}: ${problem}`);
+}
+
 const notOfLimiter = 'it is not a debug listener, or has an older version';
 
 /** Returns the problem of a server that does not speak HTTP/1.1, such as the gRPC listener; undefined for other errors. */
@@ -316,13 +380,17 @@ function answerOf(
   };
 }
 
-/** Prints a line on standard error for each limiter that did not answer. */
-export function reportFailedLimiters(silent: readonly FailedLimiter[]): void {
-  for (const { address, problem } of silent) printProblem(`${address}: ${problem}`);
-}
-
 export function endpoint(host: string, port: number): string {
   return `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+}
+
+/** Returns the limiters that the command line or WEIR_LIMITERS names. Rejects with a UsageError. */
+export async function namedLimiters(flags: ParsedFlags): Promise<LimiterTarget[]> {
+  const waitMs = timeoutMs(flags);
+  const given = flags.list('limiter');
+  const names = given.length > 0 ? given : limitersOfEnvironment();
+  const found = await Promise.all(names.map((name) => addressesOf(name.trim(), waitMs)));
+  return found.flat();
 }
 
 /** Resolves `host`, `host:port` or `[::1]:6070`, also with `http://`, to every address of the name, IPv4 and IPv6. @throws UsageError */

@@ -1,14 +1,9 @@
 /** Overrides of limiters, through their API, and the form in which the objects of a cluster answer, too. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
-import {
-  type AnsweringLimiter,
-  type FailedLimiter,
-  type Json,
-  limiterWords,
-  reportFailedLimiters,
-} from './limiters.ts';
-import { askEach, askHolders, entryTexts, misspelled, withLimiters } from './operate-command.ts';
+import { entryTexts } from '../shared/request.ts';
+import { type FailedLimiter, type Json, limiterWords, type MemberAnswer } from './limiters.ts';
+import { withLivingLimiters } from './operate-command.ts';
 
 /** An override by its id, or by its domain and entries. */
 export type OverrideSelector = { id: string } | { domain: string; entries: readonly Entry[] };
@@ -36,71 +31,48 @@ export interface OverrideTarget {
 
 /** Returns the target for overrides of limiters. */
 export function limitersTarget(flags: ParsedFlags): OverrideTarget {
-  /** Sends a change to one limiter of each shared store, or to all limiters; `overridesOf` extracts overrides from an answer. */
-  const change = (
-    question: Parameters<typeof askHolders>[2],
-    overridesOf: (body: Json) => Json[],
-  ): Promise<OverrideOutcome> =>
-    withLimiters(flags, async (limiters) => {
-      const { members, silent } = await limiters.living();
-      const { answers, failed } = await askHolders(limiters, members, question);
-      const reported = answers.map(({ member, body }) => ({ member, overrides: overridesOf(body) }));
-      return outcomeOf(reported, [...silent, ...failed], failed);
-    });
   const path = '/v1/overrides';
   return {
-    put: async (wanted) => {
-      const method = wanted.grant === undefined ? 'PUT' : 'POST';
-      const outcome = await change({ method, path, body: wanted }, (made) => [made]);
-      const { overrides } = outcome;
-      const isDone = overrides.every(({ state }) => state !== 'NoRule');
-      const isDomainUnknown = overrides.some(({ message }) => unknownDomain.test(message));
-      const request = { domain: wanted.domain, entries: wanted.match };
-      const hint = isDomainUnknown
-        ? await withLimiters(flags, async (limiters) =>
-            misspelled(limiters, (await limiters.members()).members, request),
-          )
-        : undefined;
-      return { ...outcome, notes: remarksOn(overrides, flags, hint), isDone };
-    },
-    list: (domain) =>
-      withLimiters(flags, async (limiters) => {
-        const { members, silent } = await limiters.living();
-        const { answers, failed } = await askEach(limiters, members, { path, query: { domain } });
-        const reported = answers.map(({ member, body }) => ({ member, overrides: body.overrides }));
-        const notes = new Set<string>(answers.flatMap(({ body }) => body.notes ?? []));
-        return { ...outcomeOf(reported, [...silent, ...failed], failed), notes: [...notes] };
+    put: (wanted) =>
+      withLivingLimiters(flags, async (limiters) => {
+        const method = wanted.grant === undefined ? 'PUT' : 'POST';
+        const answers = await limiters.holders({ method, path, body: wanted });
+        const overrides = joined(answers, (made) => [made]);
+        const isDomainUnknown = overrides.some(({ message }) => unknownDomain.test(message));
+        const hint = isDomainUnknown ? await limiters.misspelled(wanted.domain, wanted.match) : undefined;
+        const isDone = overrides.every(({ state }) => state !== 'NoRule');
+        return { overrides, silent: limiters.silent, notes: remarksOn(overrides, flags, hint), isDone };
       }),
-    remove: (which) => {
-      const query = 'id' in which ? which : { domain: which.domain, entry: entryTexts(which.entries) };
-      return change({ method: 'DELETE', path, query }, ({ removed }) => removed);
-    },
+    list: (domain) =>
+      withLivingLimiters(flags, async (limiters) => {
+        const answers = await limiters.each({ path, query: { domain } });
+        const notes = new Set<string>(answers.flatMap(({ body }) => body.notes ?? []));
+        const overrides = joined(answers, (body) => body.overrides);
+        return { overrides, silent: limiters.silent, notes: [...notes], isDone: true };
+      }),
+    remove: (which) =>
+      withLivingLimiters(flags, async (limiters) => {
+        const query = 'id' in which ? which : { domain: which.domain, entry: entryTexts(which.entries) };
+        const answers = await limiters.holders({ method: 'DELETE', path, query });
+        const overrides = joined(answers, ({ removed }) => removed);
+        return { overrides, silent: limiters.silent, notes: [], isDone: true };
+      }),
     draft: (wanted) => Promise.resolve(wanted),
   };
 }
 
-interface Reported {
-  member: AnsweringLimiter;
-  overrides: Json[];
-}
-
 /** Joins answers. An override that several limiters report with the same state is listed once. */
-function outcomeOf(
-  all: readonly Reported[],
-  silent: FailedLimiter[],
-  failed: readonly FailedLimiter[],
-): OverrideOutcome {
-  reportFailedLimiters(failed);
+function joined(answers: readonly MemberAnswer[], overridesOf: (body: Json) => Json[]): Json[] {
   const overrides = new Map<string, Json>();
-  for (const { member, overrides: reported } of all) {
-    for (const one of reported) {
+  for (const { member, body } of answers) {
+    for (const one of overridesOf(body)) {
       const key = `${one.source} ${one.id} ${one.state}`;
       const known = overrides.get(key) ?? { ...one, limiters: [] };
       known.limiters.push(member.name);
       overrides.set(key, known);
     }
   }
-  return { overrides: [...overrides.values()], silent, notes: [], isDone: true };
+  return [...overrides.values()];
 }
 
 /** The error for an unknown domain. It names no other domain. */

@@ -73,7 +73,10 @@ function status(flags: ParsedFlags): Promise<number> {
   if (name !== undefined) rejectIdle(flags, selectingFlags, 'with a name: the report shows only that object');
   const note = (text: string) => printProblem(text);
   const look = async (): Promise<CommandReport> => {
-    if (isNamed) return reportOf({ limiters: await namedLimiters(flags) }, isWide);
+    if (isNamed) {
+      const found = await withLimiters(flags, (limiters) => limiters.found());
+      return reportOf({ limiters: limitersReport(found) }, isWide);
+    }
     const lookThere = async (cluster: Cluster): Promise<CommandReport> => {
       if (name !== undefined) return statusOfOne(name, cluster);
       return reportOf(await bothOf(cluster, flags, { only, note }), isWide);
@@ -87,11 +90,6 @@ function status(flags: ParsedFlags): Promise<number> {
 interface Sections {
   limiters?: LimitersReport | undefined;
   objects?: ObjectsReport | undefined;
-}
-
-async function namedLimiters(flags: ParsedFlags): Promise<LimitersReport> {
-  const { members, silent } = await withLimiters(flags, (limiters) => limiters.members());
-  return limitersReport(members, silent);
 }
 
 /** Reads both sections. Rejects if a requested section fails, if both fail, or if a server does not answer. */
@@ -127,7 +125,8 @@ async function limitersOf(
   objects: ObjectsReport | undefined,
 ): Promise<LimitersReport> {
   const pods = await podsOfFleets(cluster, flags, objects?.fleets ?? []);
-  const { members, silent } = await LimitersClient.ofPods(pods, flags).members();
+  const found = await new LimitersClient(pods, flags).found();
+  const { members, silent } = found;
   const [barred] = silent;
   if (
     members.length === 0 &&
@@ -135,7 +134,7 @@ async function limitersOf(
     silent.every(({ problem }) => /^no port-forward .*\b403\b/.test(problem))
   )
     throw new CommandError(`${barred.address}: ${barred.problem} (right: create pods/portforward)`, 2);
-  return limitersReport(members, silent);
+  return limitersReport(found);
 }
 
 function reportOf({ limiters, objects }: Sections, wide: boolean): CommandReport {

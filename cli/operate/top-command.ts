@@ -1,16 +1,9 @@
 import { joinedSummaries, type TopSummary } from '../../limiter/top-offenders/space-saving.ts';
-import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
+import { escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputHelp, table } from '../shared/output.ts';
-import { type CommandReport, printReports, watchHelp } from './command-report.ts';
-import {
-  type AnsweringLimiter,
-  type FailedLimiter,
-  type Json,
-  type LimitersClient,
-  limiterHelp,
-  reportFailedLimiters,
-} from './limiters.ts';
-import { askEach, withLimiters } from './operate-command.ts';
+import { watchHelp } from './command-report.ts';
+import { type AnsweringLimiter, type FoundLimiters, type Json, limiterHelp } from './limiters.ts';
+import { limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
@@ -27,73 +20,56 @@ Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, 
 /** Chosen: a page for one or two screens, as `/top` has it. */
 const maxDomains = 10;
 
-export const topCommand = commandOf(help, (flags) => {
+export const topCommand = limitersCommand(help, (flags) => {
   const [domain, stray] = flags.positionals;
   if (stray !== undefined) throw new UsageError(`top takes one domain, found another one: "${stray}"`);
   const keys = wholeNumber(flags, 'keys', { default: 10, min: 1, max: 100 });
-  const look = async (limiters: LimitersClient): Promise<CommandReport> => {
-    const { members, silent } = await limiters.living();
-    const report = await topReport(limiters, members, { domain, keys });
-    reportFailedLimiters(report.silent);
+  return async (limiters) => {
+    const report = await topReport(limiters, { domain, keys });
     const isEmpty = domain !== undefined && report.domains.length === 0;
-    const notes = isEmpty ? await unknownDomain(limiters, members, domain) : [];
-    const all = { ...report, notes, silent: [...silent, ...report.silent] };
-    return { status: all.silent.length === 0 ? 0 : 1, value: all, text: () => topText(all) };
+    const value = { ...report, notes: isEmpty ? await unknownDomain(limiters, domain) : [] };
+    return { value, text: () => topText(value) };
   };
-  return printReports(flags, () => withLimiters(flags, look));
 });
 
 interface TopReport {
   since: string | null;
   domainCount: number;
   domains: { domain: string; overLimit: number; missed: number; keys: Json[] }[];
-  silent: FailedLimiter[];
 }
 
 /** Returns a note if no limiter has rules of the domain, with the domain that was probably intended. */
-async function unknownDomain(
-  limiters: LimitersClient,
-  members: readonly AnsweringLimiter[],
-  domain: string,
-): Promise<string[]> {
+async function unknownDomain(limiters: FoundLimiters, domain: string): Promise<string[]> {
   const path = '/v1/rules';
-  const found = await limiters.askAll(members, { path, query: { domain } });
-  if (found.length === 0 || found.some(({ answer }) => answer.ok || answer.status !== 404)) return [];
+  const { members } = limiters;
+  const found = await Promise.all(members.map((member) => limiters.ask(member, { path, query: { domain } })));
+  if (found.some((answer) => answer.ok || answer.status !== 404)) return [];
   // There may be many rules, so only one limiter is queried, and only if the domain is unknown.
-  const rules = await limiters.ask(found[0]!.member.limiter, { path });
+  const rules = await limiters.ask(members[0]!, { path });
   const known: string[] = rules.ok ? rules.body.domains.map((one: Json) => one.domain) : [];
   return [`no rules are in force for the domain "${domain}"${hintOf(domain, known)}`];
 }
 
 /** Reads the first domains of every limiter. If another limiter lists a domain that one did not list, that domain is queried again. */
 async function topReport(
-  limiters: LimitersClient,
-  members: readonly AnsweringLimiter[],
+  limiters: FoundLimiters,
   { domain, keys }: { domain: string | undefined; keys: number },
 ): Promise<TopReport> {
-  const path = '/v1/top';
-  const { answers, failed } = await askEach(limiters, members, { path, query: { domain, n: '100' } });
-  const lost = new Map(failed.map((one) => [one.address, one]));
+  const questionOf = (name: string | undefined) => ({ path: '/v1/top', query: { domain: name, n: '100' } });
+  const answers = await limiters.each(questionOf(domain));
   const reported = new Map<string, Map<AnsweringLimiter, Json>>();
   for (const { member, body } of answers)
     for (const one of body.domains)
       reported.set(one.domain, (reported.get(one.domain) ?? new Map()).set(member, one));
-  await Promise.all(
-    Array.from(reported, async ([name, of]) => {
-      const others = answers.filter(
-        ({ member, body }) => !of.has(member) && body.domainCount > body.domains.length,
-      );
-      const more = await limiters.askAll(
-        others.map(({ member }) => member),
-        { path, query: { domain: name, n: '100' } },
-      );
-      for (const { member, answer } of more) {
-        const { address } = member.limiter;
-        if (!answer.ok) lost.set(address, { address, problem: answer.problem });
-        else if (answer.body.domains[0]) of.set(member, answer.body.domains[0]);
-      }
+  const more = Array.from(reported).flatMap(([name, of]) =>
+    answers.map(async ({ member, body }) => {
+      if (of.has(member) || body.domainCount <= body.domains.length) return;
+      const answer = await limiters.ask(member, questionOf(name));
+      if (!answer.ok) limiters.fail(member, answer.problem);
+      else if (answer.body.domains[0]) of.set(member, answer.body.domains[0]);
     }),
   );
+  await Promise.all(more);
   const domains = Array.from(reported, ([name, of]) => ({ domain: name, ...joined([...of.values()], keys) }));
   domains.sort((a, b) => b.overLimit - a.overLimit || (a.domain < b.domain ? -1 : 1));
   const sinces = answers.map(({ body }) => body.since).sort();
@@ -101,7 +77,6 @@ async function topReport(
     since: sinces[0] ?? null,
     domainCount: Math.max(domains.length, ...answers.map(({ body }) => body.domainCount)),
     domains: domains.slice(0, maxDomains),
-    silent: [...lost.values()],
   };
 }
 

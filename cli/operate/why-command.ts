@@ -1,16 +1,9 @@
 import { hitsWords } from '../../rules/describe.ts';
 import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputHelp } from '../shared/output.ts';
-import { readDescriptor } from '../shared/request.ts';
-import { type Json, limiterHelp, reportFailedLimiters } from './limiters.ts';
-import {
-  askEach,
-  entriesText,
-  entryTexts,
-  limitersCommand,
-  misspelled,
-  windowOf,
-} from './operate-command.ts';
+import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { type Json, limiterHelp } from './limiters.ts';
+import { entriesText, limitersCommand, windowOf } from './operate-command.ts';
 
 const help = `Usage: weir why <domain> [<key=value> ...] [flags]
        weir why --request-id <id> [flags]
@@ -34,7 +27,7 @@ answer. 2 for a wrong command line, or a cluster that does not answer.
 /** Chosen: clocks of proxies and limiters differ by less. */
 const aroundMs = 15_000;
 
-export const whyCommand = limitersCommand(help, async (flags, limiters) => {
+export const whyCommand = limitersCommand(help, (flags) => {
   const requestId = flags.text('request-id');
   const isOfKey = flags.positionals.length > 0;
   if (!isOfKey && requestId === undefined) throw new UsageError('why needs a domain, or --request-id');
@@ -46,26 +39,22 @@ export const whyCommand = limitersCommand(help, async (flags, limiters) => {
     { at: flags.text('at'), since: flags.text('since'), until: flags.text('until') },
     Date.now(),
   );
-  const { members, silent } = await limiters.living();
   const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${max}` };
-  const { answers, failed } = await askEach(limiters, members, { path: '/v1/refusals', query });
-  reportFailedLimiters(failed);
-  silent.push(...failed);
-  const refusals: Json[] = [];
-  const remembered: Json[] = [];
-  for (const { member, body } of answers) {
-    remembered.push({ limiter: member.name, kept: body.kept, since: body.since });
-    for (const one of body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
-  }
-  refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
-  const report = { refusals: refusals.slice(0, max), remembered, silent };
-  const hint =
-    refusals.length === 0 && domain !== undefined
-      ? await misspelled(limiters, members, { domain, entries })
-      : undefined;
-  if (hint !== undefined) printProblem(hint);
-  const status = refusals.length > 0 && silent.length === 0 ? 0 : 1;
-  return { status, value: report, text: () => whyText(report) };
+  return async (limiters) => {
+    const answers = await limiters.each({ path: '/v1/refusals', query });
+    const remembered: Json[] = answers.map(({ member, body: { kept, since } }) => {
+      return { limiter: member.name, kept, since };
+    });
+    const all: Json[] = answers.flatMap(({ member, body }) =>
+      body.refusals.map((one: Json) => ({ ...one, limiter: one.limiter ?? member.name })),
+    );
+    all.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
+    const value = { refusals: all.slice(0, max), remembered };
+    const isUnknown = all.length === 0 && domain !== undefined;
+    const hint = isUnknown ? await limiters.misspelled(domain, entries) : undefined;
+    if (hint !== undefined) printProblem(hint);
+    return { isDone: all.length > 0, value, text: () => whyText(value) };
+  };
 });
 
 /** Returns the range of the parameters `since` and `until`. @throws UsageError */

@@ -40,3 +40,8 @@ export function readEntry(text: string): Entry {
   if (end < 1) throw new UsageError(`"${text}" is not of the form key=value`);
   return { key: text.slice(0, end), value: text.slice(end + 1) };
 }
+
+/** Formats entries as commands spell them. */
+export function entryTexts(entries: readonly Entry[]): string[] {
+  return entries.map(({ key, value }) => `${key}=${value}`);
+}
