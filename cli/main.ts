@@ -1,18 +1,13 @@
 /** The command line: the first word names the command, and flags follow. Commands load their code only when called. */
+
 import { setImmediate } from 'node:timers/promises';
 import { packageVersion } from '../process/files/package-file.ts';
 import { systemErrorReason } from '../process/log/error-text.ts';
 import { reportNotRun } from '../process/log/process-lines.ts';
-import {
-  type Command,
-  CommandError,
-  escaped,
-  handleWriteErrors,
-  hintOf,
-  UsageError,
-} from './shared/flags.ts';
-import { fittedHelp } from './shared/help-text.ts';
+import { type Command, CommandError, handleWriteErrors, hintOf, UsageError } from './shared/flags.ts';
+import { fittedHelp } from './shared/help.ts';
 import { type CommandIo, io, processIo, withIo } from './shared/io.ts';
+import { escaped } from './shared/text.ts';
 
 interface CommandEntry {
   summary: string;

@@ -17,15 +17,15 @@ import {
   choiceOf,
   commandOf,
   type ParsedFlags,
-  perUnit,
   printProblem,
   timeoutMs,
   UsageError,
   wholeNumber,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { dataText, outputFormat } from '../shared/output.ts';
+import { outputForm as outputFormat } from '../shared/report.ts';
 import { type GivenRequest, readEntry, readRequest } from '../shared/request.ts';
+import { dataText, perUnit } from '../shared/text.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askToken, parseAddress } from './ask-target.ts';
 import { hintsFor } from './misspelled.ts';

@@ -12,8 +12,9 @@ import { rejectOutside } from '../shared/contained-files.ts';
 import { readArgumentFile, standardInputFile, UsageError } from '../shared/flags.ts';
 import { linesOfTexts, type RuleInput, standardInput } from '../shared/read-input.ts';
 import type { RuleText } from '../shared/read-rule-texts.ts';
+import { count } from '../shared/text.ts';
 import { type CheckedInput, type CheckInputOptions, profilesOf, readings } from './check-input.ts';
-import { count, findingOf, type LinesOf } from './check-report.ts';
+import { findingOf, type LinesOf } from './check-report.ts';
 
 /**
  * Compares the files of `--envoy` and all profiles with all rules that were read. Rules with errors are not compared, because their

@@ -3,27 +3,21 @@ import { answerForUnassignable } from '../../limiter/quota-service/quota-setting
 import { ruleSupport } from '../../limiter/settings/rule-support.ts';
 import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
-import { reportText } from '../forms/forms.ts';
+import { documentOf } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
-import {
-  isQuietReport,
-  type Report,
-  type ReportedFinding,
-  reportForm,
-  reportOutputs,
-} from '../forms/report.ts';
+import { findingForms, type Report, type ReportedFinding } from '../forms/report.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
+import { type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io, printLine } from '../shared/io.ts';
 import { describedLimiter, mergesDomains } from '../shared/limiter-setting.ts';
-import { dataText } from '../shared/output.ts';
 import { type RuleInput, readInput } from '../shared/read-input.ts';
+import { outputForm, reportCommand } from '../shared/report.ts';
+import { count, escaped, paintFor } from '../shared/text.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import {
   allowedKinds,
-  checkJson,
   checkText,
-  count,
+  checkValue,
   findingsText,
   goFindingText,
   type Strictness,
@@ -90,16 +84,15 @@ function listed(names: readonly string[]): string {
   return names.join(', ').replace(/(.{60,100}?,) /g, '$1\n');
 }
 
-export const checkCommand = commandOf(
+export const checkCommand = reportCommand(
   help,
   async (flags) => {
-    const form = reportForm(flags);
     const folder = flags.text('config-dir');
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
     const mergeDomains = flags.on('merge-domain-configs') || mergesDomains(flags.list('setting'));
     const { support, ...abilities } = await abilitiesOf(flags);
-    const inGoWords = folder !== undefined && form === 'text';
+    const inGoWords = folder !== undefined && outputForm(flags, findingForms) === 'text';
     const roots = rootsOf(flags);
     const options = {
       roots,
@@ -120,21 +113,22 @@ export const checkCommand = commandOf(
       read.push(input);
       return checkInput(input, { ...options, acceptsNoFiles: inGoWords && isEmptyFolder(path) });
     };
-    const isQuiet = isQuietReport(flags);
+    const isQuiet = flags.on('quiet');
     const inputs = inGoWords ? printLikeGo(paths, check, isQuiet) : paths.map(check);
     const hasProfiles = inputs.some(({ profilesFiles }) => profilesFiles.length > 0);
     if (envoyFiles.length > 0 || (hasProfiles && !inGoWords)) {
       const { checkAskers } = await import('./check-askers.ts');
       inputs.push(...checkAskers(envoyFiles, read, options));
     }
-    const exitStatus = statusOf(inputs);
-    if (form === 'json' || form === 'yaml') io().stdout.write(dataText(checkJson(inputs), form));
-    else if (form !== 'text')
-      io().stdout.write(reportText(checkReport(inputs, { isQuiet, exitStatus }), form, io().cwd()));
-    else if (!inGoWords) io().stdout.write(checkText(inputs, paintFor(io().stdout), isQuiet));
-    return exitStatus;
+    const status = statusOf(inputs);
+    return {
+      status,
+      value: checkValue(inputs),
+      text: () => (inGoWords ? '' : checkText(inputs, paintFor(io().stdout), isQuiet)),
+      document: (form) => documentOf(checkReport(inputs, { isQuiet, exitStatus: status }), form),
+    };
   },
-  { values: { output: reportOutputs } },
+  { forms: findingForms },
 );
 
 function statusOf(inputs: readonly CheckedInput[]): number {

@@ -1,9 +1,9 @@
 import { proxyKinds } from '../../rules/finding-kinds.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
-import { activeCharacters } from '../shared/active-characters.ts';
 import { wordLength } from '../shared/caret.ts';
-import { escaped, type TextStyler, UsageError } from '../shared/flags.ts';
+import { UsageError } from '../shared/flags.ts';
+import { activeCharacters, count, escaped, type TextStyler } from '../shared/text.ts';
 import type { CheckedInput } from './check-input.ts';
 
 /** One error or warning, as the report shows it. */
@@ -323,10 +323,10 @@ export function unreviewedText(files: readonly string[]): string {
   return `${names} ${files.length === 1 ? 'is' : 'are'} not reviewed further until you correct the errors`;
 }
 
-/** Returns one JSON object for any number of arguments. */
-export function checkJson(inputs: readonly CheckedInput[]): string {
+/** Returns one value for programs, for any number of arguments. */
+export function checkValue(inputs: readonly CheckedInput[]): object {
   const { errors, warnings, allowed } = sumsOf(inputs);
-  const report = {
+  return {
     errorCount: errors,
     warningCount: warnings,
     allowedCount: allowed,
@@ -339,13 +339,8 @@ export function checkJson(inputs: readonly CheckedInput[]): string {
     unreviewed: inputs.flatMap(({ unreviewed }) => unreviewed),
     findings: inputs.flatMap(({ findings }) => findings).map(findingJson),
   };
-  return `${JSON.stringify(report, undefined, 2)}\n`;
 }
 
 function findingJson({ excerpt, ...finding }: Finding): object {
   return { ...finding, excerpt: excerpt?.text };
-}
-
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

@@ -1,7 +1,7 @@
 /** Completion for shells: scripts made from the flags of the commands, so that pressing Tab starts no program. */
 
 import { type Command, commandOf, commandOfVerbs, helpFlag } from '../shared/flags.ts';
-import type { FlagTypes } from '../shared/help-flags.ts';
+import type { FlagTypes } from '../shared/help.ts';
 import { io } from '../shared/io.ts';
 
 /** A command with its name. */

@@ -13,7 +13,6 @@ import {
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { dataText, type OutputFormat, outputFormat } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -22,6 +21,8 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import { outputForm as outputFormat } from '../shared/report.ts';
+import { valueText } from '../shared/text.ts';
 import { yamlText } from '../shared/yaml-text.ts';
 import { type Conversion, convertRules, omittedFields, targets } from './converted-rules.ts';
 
@@ -116,9 +117,9 @@ function noteComments({ texts }: RuleInput): void {
   if (hasComments) printProblem('comments are lost');
 }
 
-function written(documents: readonly JsonObject[], format: OutputFormat): string {
-  if (format !== 'json') return documents.map(yamlText).join('---\n');
+function written(documents: readonly JsonObject[], form: string): string {
+  if (form !== 'json') return documents.map(yamlText).join('---\n');
   const [only, ...more] = documents;
   const value = more.length === 0 ? only : { apiVersion: 'v1', kind: 'List', items: documents };
-  return dataText(`${JSON.stringify(value, undefined, 2)}\n`, 'json');
+  return valueText(value, 'json');
 }

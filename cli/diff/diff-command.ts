@@ -1,21 +1,10 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
-import { reportText } from '../forms/forms.ts';
-import { isQuietReport, type ReportForm, reportForm, reportOutputs } from '../forms/report.ts';
-import { differenceText } from '../replay/report-text.ts';
+import { findingForms } from '../forms/report.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  escaped,
-  type ParsedFlags,
-  paintFor,
-  printProblem,
-  rejectIdle,
-  UsageError,
-} from '../shared/flags.ts';
+import { type ParsedFlags, printProblem, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { mergesDomains } from '../shared/limiter-setting.ts';
-import { dataText } from '../shared/output.ts';
 import type { PlainError } from '../shared/plain-words.ts';
 import {
   type AskingUrl,
@@ -33,9 +22,11 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { outputForm, reportCommand } from '../shared/report.ts';
+import { escaped } from '../shared/text.ts';
 import { compareSources } from './compare-domain.ts';
-import { type Comparison, diffReport, errorValue } from './diff-forms.ts';
-import { diffJson, diffText, effectOrder } from './diff-report.ts';
+import { type Comparison, diffReport } from './diff-forms.ts';
+import { effectOrder } from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
 
 /** Words of `--fail-on`: effects, and the two kinds of looser change that let every request pass. */
@@ -107,10 +98,10 @@ Compares two sets of rules: which are added, removed, changed or moved, and what
 Effects: new (newly limited), stricter, mixed, looser, gone (no longer limited), same (at most other names). --fail-on accepts two more kinds of looser: unlimited, and shadow (now in shadow mode, which rejects no requests). Exit status: 0 without changes. 1 with changes, or with --fail-on, with changes that it names. 2 for a wrong command line, or rules that cannot be read.
 `;
 
-export const diffCommand = commandOf(
+export const diffCommand = reportCommand(
   help,
   async (flags) => {
-    const form = reportForm(flags);
+    const isText = outputForm(flags, findingForms) === 'text';
     const named = failingEffects(flags.list('fail-on'));
     const paths = pathsOf(flags);
     const options = {
@@ -119,7 +110,7 @@ export const diffCommand = commandOf(
       roots: rootsOf(flags),
     };
     const read: Side[] = [];
-    for (const path of paths) read.push(await readSide(path, form, { options, flags }));
+    for (const path of paths) read.push(await readSide(path, isText, { options, flags }));
     const [before, after] = read.map(({ input }) => input?.sources ?? []) as [LoadedSource[], LoadedSource[]];
     const loads = loadsOf(before, after, servedByFlags(flags));
     const errors = read.flatMap((side) => side.errors);
@@ -144,10 +135,10 @@ export const diffCommand = commandOf(
     const replay = report === undefined ? undefined : { from: from!, report };
     const files = read.flatMap(({ input }) => input?.texts.map(({ path }) => path) ?? []);
     const found: Comparison = { changes, failing, failure, before, after, files, replay, errors };
-    print(found, form, { exitStatus, isQuiet: isQuietReport(flags) });
-    return exitStatus;
+    if (failure !== undefined) io().stderr.write(`${escaped(failure)}\n`);
+    return diffReport(found, exitStatus, flags.on('quiet'));
   },
-  { values: { output: reportOutputs } },
+  { forms: findingForms },
 );
 
 /** @throws UsageError */
@@ -178,7 +169,7 @@ async function asking(flags: ParsedFlags): Promise<AskingUrl> {
 /** Reads one side. Its errors are also printed on standard error. A limiter that does not answer is reported in the requested format. */
 async function readSide(
   path: string,
-  form: string,
+  isText: boolean,
   { options, flags }: { options: InputOptions; flags: ParsedFlags },
 ): Promise<Side> {
   try {
@@ -186,7 +177,7 @@ async function readSide(
     if (input.errorCount > 0) printInputErrors(input);
     return { input, errors: plainErrors(input) };
   } catch (error) {
-    if (!(error instanceof UsageError) || form === 'text') throw error;
+    if (!(error instanceof UsageError) || isText) throw error;
     printProblem(error.message);
     const { origin, pathname } = URL.parse(path) ?? { origin: path, pathname: '' };
     const place = { source: `${origin}${pathname}`, line: undefined, column: undefined };
@@ -213,27 +204,6 @@ async function replayOf(
     sourcesServedBy(sources, servedByFlags(flags)).map(({ source }) => source),
   );
   return replayed({ rules: rules!, against: against!, settings, from, roots: rootsOf(flags) });
-}
-
-function print(
-  found: Comparison,
-  form: 'text' | 'json' | 'yaml' | ReportForm,
-  { exitStatus, isQuiet }: { exitStatus: number; isQuiet: boolean },
-): void {
-  const { changes, failure, replay, errors } = found;
-  if (form === 'json' || form === 'yaml') {
-    const more = {
-      ...(replay && { replay: replay.report }),
-      ...(errors.length > 0 && { errors: errors.map(errorValue) }),
-    };
-    io().stdout.write(dataText(diffJson(changes, more), form));
-  } else if (form !== 'text') {
-    io().stdout.write(reportText(diffReport(found, { exitStatus, isQuiet }), form, io().cwd()));
-  } else if (errors.length === 0 && !isQuiet) {
-    io().stdout.write(diffText(changes, paintFor(io().stdout)));
-    if (replay !== undefined) io().stdout.write(`\n${differenceText(replay.report)}`);
-  }
-  if (failure !== undefined) io().stderr.write(`${escaped(failure)}\n`);
 }
 
 /** The rules that limiters of one fleet and class load, before and after. */

@@ -1,13 +1,25 @@
 /** The result of a comparison, for other programs and for reviewers of pull requests. */
+
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
 import type { Rule } from '../../rules/model.ts';
 import { ruleName } from '../../rules/review/explain-descriptor.ts';
+import { documentOf } from '../forms/forms.ts';
 import { findingsTable, markdownCode, markdownDocument, markdownText } from '../forms/markdown.ts';
 import type { Report, ReportedFinding } from '../forms/report.ts';
-import { limitedText } from '../replay/report-text.ts';
+import { differenceText, limitedText } from '../replay/report-text.ts';
+import { io } from '../shared/io.ts';
 import type { PlainError } from '../shared/plain-words.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-report.ts';
+import type { CommandReport } from '../shared/report.ts';
+import { paintFor } from '../shared/text.ts';
+import {
+  diffText,
+  effectCounts,
+  effectCountsText,
+  effectOrder,
+  fieldWords,
+  placeWords,
+} from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
 
 export interface Comparison {
@@ -27,20 +39,31 @@ export interface Comparison {
     Partial<Pick<PlainError, 'length' | 'fix'>>)[];
 }
 
-export function diffReport(
-  found: Comparison,
-  { exitStatus, isQuiet }: Pick<Report, 'exitStatus' | 'isQuiet'>,
-): Report {
+export function diffReport(found: Comparison, status: number, isQuiet: boolean): CommandReport {
+  const { changes, replay, errors } = found;
+  return {
+    status,
+    value: {
+      changes,
+      effects: effectCounts(changes),
+      ...(replay && { replay: replay.report }),
+      ...(errors.length > 0 && { errors: errors.map(errorValue) }),
+    },
+    text: () => {
+      if (errors.length > 0 || isQuiet) return '';
+      const ofReplay = replay === undefined ? '' : `\n${differenceText(replay.report)}`;
+      return diffText(changes, paintFor(io().stdout)) + ofReplay;
+    },
+    document: (form) => documentOf(findingsOf(found, { exitStatus: status, isQuiet }), form),
+  };
+}
+
+/** The changes and errors as findings. */
+function findingsOf(found: Comparison, run: Pick<Report, 'exitStatus' | 'isQuiet'>): Report {
   const errors = found.errors.map(
-    ({ code, source, text, line, column, length, fix }): ReportedFinding => ({
-      severity: 'error',
-      code,
-      file: source,
-      line,
-      column,
-      length,
-      message: text,
-      hint: fix,
+    ({ source: file, text: message, fix: hint, ...error }): ReportedFinding => ({
+      ...{ severity: 'error', code: error.code, file, line: error.line, column: error.column },
+      ...{ length: error.length, message, hint },
     }),
   );
   const places = new RulePlaces(found.before, found.after);
@@ -53,12 +76,12 @@ export function diffReport(
       message: changeText(change),
     }),
   );
+  const findings = [...errors, ...changes, ...replayFindings(found.replay)];
   return {
     command: 'diff',
-    findings: [...errors, ...changes, ...replayFindings(found.replay)],
+    findings,
     files: found.files,
-    exitStatus,
-    isQuiet,
+    ...run,
     markdown: () => diffMarkdown(found, errors),
   };
 }
@@ -214,7 +237,7 @@ function limitedParts(title: string, { rules, offenders }: ChangeReport): Markdo
 }
 
 /** Converts an error for programs. */
-export function errorValue(error: Comparison['errors'][number]): object {
+function errorValue(error: Comparison['errors'][number]): object {
   const { code, source: file, line, column, text: message } = error;
   return { code, file, line, column, message };
 }

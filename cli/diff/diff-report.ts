@@ -1,6 +1,6 @@
 import { unwrittenWords } from '../../rules/describe.ts';
 import { defaultFleet } from '../../rules/language/kinds.ts';
-import { escaped, type TextStyler } from '../shared/flags.ts';
+import { escaped, type TextStyler } from '../shared/text.ts';
 import type { Effect, FieldChange, RuleChange } from './limit-effect.ts';
 
 const marks = {
@@ -15,11 +15,6 @@ export function diffText(changes: readonly RuleChange[], paint: TextStyler): str
   if (changes.length === 0) return 'no changes\n';
   const lines = changes.flatMap((change) => changeLines(change, paint));
   return `${[...lines, summary(changes)].join('\n')}\n`;
-}
-
-/** `more` has further fields of the report. */
-export function diffJson(changes: readonly RuleChange[], more: object): string {
-  return `${JSON.stringify({ changes, effects: effectCounts(changes), ...more }, undefined, 2)}\n`;
 }
 
 function changeLines(change: RuleChange, paint: TextStyler): string[] {
@@ -63,7 +58,7 @@ export function effectCountsText(changes: readonly RuleChange[]): string {
 export const effectOrder: readonly Effect[] = ['new', 'stricter', 'mixed', 'looser', 'gone', 'same'];
 
 /** Counts the effects that occur. */
-function effectCounts(changes: readonly RuleChange[]): Partial<Record<Effect, number>> {
+export function effectCounts(changes: readonly RuleChange[]): Partial<Record<Effect, number>> {
   const counts: Partial<Record<Effect, number>> = {};
   for (const effect of effectOrder) {
     const number = changes.filter((change) => change.effect === effect).length;

@@ -6,15 +6,7 @@ import {
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import {
-  choiceOf,
-  commandOf,
-  escaped,
-  hintOf,
-  type ParsedFlags,
-  printProblem,
-  UsageError,
-} from '../shared/flags.ts';
+import { choiceOf, commandOf, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import {
   printInputErrors,
@@ -24,6 +16,7 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { escaped } from '../shared/text.ts';
 import { type EnvoyOutput, envoyOutputs, guessWords, istioLimiter, parseKeySource } from './envoy-texts.ts';
 
 const help = `Usage: weir envoy <rules> [...] [flags]

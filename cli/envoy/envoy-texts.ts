@@ -1,7 +1,8 @@
 /** Writes Envoy configuration that queries a limiter, as YAML: descriptors alone, with filter and cluster, complete, or for Istio. */
+
 import type { JsonObject } from '../../rules/model.ts';
 import { costMetadata, type KeySource, type NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
-import { escaped } from '../shared/flags.ts';
+import { escaped } from '../shared/text.ts';
 import { yamlText } from '../shared/yaml-text.ts';
 
 export interface EnvoyTextOptions {

@@ -4,12 +4,12 @@ import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ShownObject, shownObject } from '../operate/shown-objects.ts';
 import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
-import { commandOf, type ParsedFlags, printProblem } from '../shared/flags.ts';
+import { type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { programName } from '../shared/io.ts';
-import { outputFormat, outputHelp } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { printExplanation, requestHelp, requestOf } from './explain-command.ts';
+import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
+import { explanationOf, requestHelp, requestOf } from './explain-command.ts';
 
 const help = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]
 
@@ -32,12 +32,11 @@ export interface ClusterRules extends ShownObject {
   spec: unknown;
 }
 
-export const explainCommand = commandOf(help, (flags) =>
+export const explainCommand = reportCommand(help, (flags) =>
   withCluster(flags, (cluster) => explainInCluster(flags, cluster)),
 );
 
-async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<number> {
-  const format = outputFormat(flags);
+async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<CommandReport | number> {
   const options = await requestOf(flags.positionals, flags);
   const namespace = cluster.isNamespaceGiven ? cluster.namespace : undefined;
   const objects = await cluster.list(plural, namespace, clusterRules);
@@ -47,7 +46,7 @@ async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<n
   for (const text of [...notes, ...problems]) printProblem(text);
   if (problems.length > 0) return 2;
   // The control plane accepted these objects together, so several sources of a domain are merged.
-  return printExplanation(sources, options, { format, mergeDomains: true });
+  return explanationOf(sources, options, { mergeDomains: true });
 }
 
 function clusterRules(value: unknown): ClusterRules {

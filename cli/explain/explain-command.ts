@@ -3,18 +3,9 @@ import { ruleSupport } from '../../limiter/settings/rule-support.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { askingOf } from '../operate/limiters.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  escaped,
-  type ParsedFlags,
-  paintFor,
-  readTime,
-  rejectIdle,
-  UsageError,
-} from '../shared/flags.ts';
+import { type ParsedFlags, readTime, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { describedLimiter, mergesDomains } from '../shared/limiter-setting.ts';
-import { dataText, type OutputFormat, outputFormat, outputHelp } from '../shared/output.ts';
 import {
   isUrl,
   printInputErrors,
@@ -25,9 +16,11 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
 import { readRequest } from '../shared/request.ts';
+import { escaped, paintFor } from '../shared/text.ts';
 import { describeBucket, readBucket } from './explain-bucket.ts';
-import { ExplainReport, explainJson } from './explain-report.ts';
+import { ExplainReport, explanationValue } from './explain-report.ts';
 import { explainRequest, type ShownDescriptor } from './explain-request.ts';
 import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts';
 
@@ -56,17 +49,16 @@ export async function requestOf(words: readonly string[], flags: ParsedFlags): P
   };
 }
 
-/** Prints how the sources of one load handle the request, or why no limiter would load them. Returns the exit status. */
-export function printExplanation(
+/** Reports how the sources of one load handle the request. Returns status 2 after printing why no limiter would load them. */
+export function explanationOf(
   sources: readonly LoadedSource[],
   { support, ...options }: LimiterRequest,
   {
-    format,
     mergeDomains,
     known = [],
     isBucket = false,
-  }: { format: OutputFormat; mergeDomains: boolean; known?: readonly DescriptorFacts[]; isBucket?: boolean },
-): number {
+  }: { mergeDomains: boolean; known?: readonly DescriptorFacts[]; isBucket?: boolean },
+): CommandReport | number {
   if (printLoadConflicts(sources, { mergeDomains, support })) return 2;
   const bucket = isBucket ? describeBucket(sources, options.domain, options.descriptors[0]!) : undefined;
   const request = explainRequest(
@@ -74,13 +66,15 @@ export function printExplanation(
     bucket === undefined ? options : { ...options, descriptors: [bucket.entries] },
   );
   request.descriptors = request.descriptors.map((reported, index) => withKnown(reported, known[index]));
-  const report = new ExplainReport(sources, paintFor(io().stdout), options.defaultLease);
-  io().stdout.write(
-    format === 'text'
-      ? `${bucket === undefined ? '' : `bucket: ${escaped(bucket.words)}\n`}${report.text(options.domain, request)}`
-      : dataText(explainJson(options.domain, request, sources, bucket?.words), format),
-  );
-  return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
+  return {
+    status: request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1,
+    value: explanationValue(options.domain, request, sources, bucket?.words),
+    text: () => {
+      const report = new ExplainReport(sources, paintFor(io().stdout), options.defaultLease);
+      const first = bucket === undefined ? '' : `bucket: ${escaped(bucket.words)}\n`;
+      return first + report.text(options.domain, request);
+    },
+  };
 }
 
 function withKnown(reported: ShownDescriptor, known: DescriptorFacts | undefined): ShownDescriptor {
@@ -120,8 +114,7 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 /** Flags that select which rules of files a limiter loads. */
 const ofFiles = ['class', 'fleet', 'merge-domain-configs', 'root'];
 
-export const explainCommand = commandOf(help, async (flags) => {
-  const format = outputFormat(flags);
+export const explainCommand = reportCommand(help, async (flags) => {
   const [path, ...words] = flags.positionals;
   if (path === undefined)
     throw new UsageError('explain needs rules: a file, a folder or host:port of a limiter');
@@ -135,7 +128,7 @@ export const explainCommand = commandOf(help, async (flags) => {
   if (isLimiter(path)) {
     rejectIdle(flags, ofFiles, 'with a limiter, which has loaded its rules');
     const { sources, known } = await askLimiter(path, flags, options);
-    return printExplanation(sources, options, { format, mergeDomains: true, known });
+    return explanationOf(sources, options, { mergeDomains: true, known });
   }
   if (!isUrl(path)) rejectIdle(flags, ['token-file', 'timeout'], 'without a limiter');
   const mergeDomains = flags.on('merge-domain-configs') || mergesDomains(flags.list('setting'));
@@ -144,5 +137,5 @@ export const explainCommand = commandOf(help, async (flags) => {
     : readInput(path, { mergeDomains, roots: rootsOf(flags) });
   if (printInputErrors(input)) return 2;
   const sources = sourcesServedBy(input.sources, servedByFlags(flags));
-  return printExplanation(sources, options, { format, mergeDomains, isBucket });
+  return explanationOf(sources, options, { mergeDomains, isBucket });
 });

@@ -19,9 +19,9 @@ import {
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { secondsOfLimit, windowTextOf } from '../../rules/window.ts';
-import { escaped, hintOf, type TextStyler } from '../shared/flags.ts';
-import { timeText } from '../shared/output.ts';
+import { hintOf } from '../shared/flags.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { escaped, type TextStyler, timeText } from '../shared/text.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
@@ -260,15 +260,15 @@ export function entryText({ key, value }: Entry): string {
 }
 
 /** Formats an explanation for programs. */
-export function explainJson(
+export function explanationValue(
   domain: string,
   request: ExplainedRequest,
   sources: readonly LoadedSource[],
   bucket?: string,
-): string {
+): object {
   const { hasDomain, domains } = request;
   const descriptors = request.descriptors.map((one) => descriptorJson(one, sources));
-  return `${JSON.stringify({ domain, hasDomain, domains, bucket, descriptors }, undefined, 2)}\n`;
+  return { domain, hasDomain, domains, bucket, descriptors };
 }
 
 /** If a rule has one limit, its fields are beside those of the rule, as before rules could have several limits. */

@@ -1,11 +1,13 @@
 /** Reads the rules of a running limiter, and its view of a request, from its debug listener. */
+
 import { existsSync } from 'node:fs';
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import type { Json, Question } from '../operate/limiters.ts';
 import { withLimiters } from '../operate/operate-command.ts';
-import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';
+import { CommandError, type ParsedFlags } from '../shared/flags.ts';
 import { inputOfLimiter } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { escaped } from '../shared/text.ts';
 
 /** Whether an argument is `host:port` and not the name of a file. */
 export function isLimiter(path: string): boolean {

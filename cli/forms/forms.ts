@@ -2,24 +2,18 @@
  * Writes a report as SARIF, JUnit, TAP, GitHub annotations or Markdown. A report may quote foreign texts, so each format escapes
  * every text.
  */
-import { escaped } from '../shared/flags.ts';
-import { dataText } from '../shared/output.ts';
-import {
-  messageLines,
-  type Report,
-  type ReportedCase,
-  type ReportedFinding,
-  type ReportForm,
-} from './report.ts';
+import { io } from '../shared/io.ts';
+import { dataText, escaped, valueText } from '../shared/text.ts';
+import { messageLines, type Report, type ReportedCase, type ReportedFinding } from './report.ts';
 import { sarifLog } from './sarif.ts';
 
-/** Returns a complete document, even without findings. `workingFolder` is an absolute path. */
-export function reportText(report: Report, form: ReportForm, workingFolder: string): string {
+/** Returns a complete document in one of these forms, even without findings. `workingFolder` is an absolute path. */
+export function documentOf(report: Report, form: string, workingFolder = io().cwd()): string {
   if (form === 'markdown') return report.markdown();
   if (form === 'github') return githubCommands(report);
   if (form === 'junit') return junitDocument(report);
   if (form === 'tap') return tapDocument(report);
-  return dataText(`${JSON.stringify(sarifLog(report, workingFolder), undefined, 2)}\n`, 'json');
+  return valueText(sarifLog(report, workingFolder), 'json');
 }
 
 function githubCommands({ findings, isQuiet }: Report): string {

@@ -2,7 +2,7 @@
  * Markdown for a comment on a pull request, as GitHub and GitLab read it (GFM). Foreign texts are code, or every character with a
  * meaning is escaped, so that they open no table cell, tag, link or mention.
  */
-import { escaped } from '../shared/flags.ts';
+import { escaped } from '../shared/text.ts';
 import type { ReportedFinding } from './report.ts';
 
 /** GitHub accepts comments of 65,536 characters, which are never more than their bytes. */

@@ -1,5 +1,5 @@
 /** The findings of a command, independent of the output format. */
-import { escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { escaped } from '../shared/text.ts';
 
 /** One finding. */
 export interface ReportedFinding {
@@ -42,24 +42,8 @@ export interface Report {
   markdown(): string;
 }
 
-const reportForms = ['sarif', 'junit', 'tap', 'github', 'markdown'] as const;
-export type ReportForm = (typeof reportForms)[number];
-
 /** Values of `--output`. */
-export const reportOutputs = ['text', 'json', 'yaml', ...reportForms] as const;
-
-/** Returns the format; `table` is `text`. @throws UsageError */
-export function reportForm(flags: ParsedFlags): (typeof reportOutputs)[number] {
-  const given = flags.text('output') ?? 'text';
-  const form = reportOutputs.find((known) => known === (given === 'table' ? 'text' : given));
-  if (form !== undefined) return form;
-  throw new UsageError(`--output is one of ${reportOutputs.join(', ')}, not "${given}"`);
-}
-
-/** Whether only failures are printed. */
-export function isQuietReport(flags: ParsedFlags): boolean {
-  return flags.on('quiet');
-}
+export const findingForms = ['text', 'json', 'yaml', 'sarif', 'junit', 'tap', 'github', 'markdown'] as const;
 
 /** Returns the message, what to do, and the explanation, in lines. */
 export function messageLines({ message, hint, explanation = '' }: ReportedFinding): string {

@@ -15,8 +15,8 @@ import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
 import { ruleFileValue, ruleValue } from '../../rules/write-rules.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
-import { perUnit } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import { perUnit } from '../shared/text.ts';
 import { yamlText } from '../shared/yaml-text.ts';
 
 export interface StarterAnswers {

@@ -1,6 +1,7 @@
 import { UsageError } from '../shared/flags.ts';
-import { outputHelp, table } from '../shared/output.ts';
+import { outputHelp } from '../shared/report.ts';
 import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { table } from '../shared/text.ts';
 import { type Json, limiterHelp } from './limiters.ts';
 import { limitersCommand } from './operate-command.ts';
 

@@ -1,6 +1,7 @@
 import { printProblem, UsageError } from '../shared/flags.ts';
-import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
+import { outputHelp } from '../shared/report.ts';
 import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { durationText, type Row, table } from '../shared/text.ts';
 import { type Json, limiterHelp, withLimiter } from './limiters.ts';
 import { limitersCommand } from './operate-command.ts';
 

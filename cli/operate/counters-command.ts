@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hitsWords } from '../../rules/describe.ts';
-import { choiceOf, commandOf, commandOfVerbs, escaped, UsageError, wholeNumber } from '../shared/flags.ts';
-import { durationText, outputHelp, type Row, table } from '../shared/output.ts';
+import { choiceOf, commandOfVerbs, UsageError, wholeNumber } from '../shared/flags.ts';
+import { outputHelp, reportCommand } from '../shared/report.ts';
 import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { durationText, escaped, type Row, table } from '../shared/text.ts';
 import {
   type AnsweringLimiter,
   type FoundLimiters,
@@ -259,7 +260,7 @@ function resetText({
   return lines.join('');
 }
 
-const grantCommand = commandOf(grantHelp, (flags) => {
+const grantCommand = reportCommand(grantHelp, async (flags) => {
   const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
   if (flags.text('hits') === undefined)
     throw new UsageError('counters grant needs --hits, the number of additional hits');

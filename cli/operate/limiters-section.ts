@@ -1,5 +1,5 @@
 /** The limiters part of a status report: the state that each limiter reports, and its problems. */
-import { durationText, type Row, rateText, table } from '../shared/output.ts';
+import { durationText, type Row, rateText, table } from '../shared/text.ts';
 import type { FoundLimiters, Json } from './limiters.ts';
 
 export interface LimitersReport {

@@ -1,11 +1,12 @@
 /** The cluster part of a status report: fleets, objects that are not ready and why, and overrides that have not ended. */
+
 import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';
-import type { ParsedFlags } from '../shared/flags.ts';
-import { type Row, table } from '../shared/output.ts';
+import { type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { servedByFlags } from '../shared/read-input.ts';
+import { type Row, table } from '../shared/text.ts';
 import {
   type ShownCondition,
   type ShownFleet,
@@ -35,18 +36,13 @@ export interface StoppedControlPlane {
 }
 
 /** Lists the objects of a class in one namespace or in all of them. Rejects if objects cannot be listed. */
-export async function objectsOf(
-  cluster: Cluster,
-  flags: ParsedFlags,
-  note: (text: string) => void,
-): Promise<ObjectsReport> {
+export async function objectsOf(cluster: Cluster, flags: ParsedFlags): Promise<ObjectsReport> {
   const { className } = servedByFlags(flags);
   const all = await cluster.list(plural, cluster.namespace, shownObject);
   const isOfClass = (one: ShownObject) => className === undefined || one.className === className;
   const objects = all.filter(isOfClass);
-  const overrides = (
-    await shownList(cluster, overridePlural, { namespace: cluster.namespace, show: shownOverride, note })
-  ).filter(isOfClass);
+  const allOverrides = await shownList(cluster, overridePlural, cluster.namespace, shownOverride);
+  const overrides = allOverrides.filter(isOfClass);
   const ofClass = new Set(objects.map(fleetOf));
   const isMeant = ({ namespace, name }: ShownFleet) =>
     ofClass.has(`${namespace}/${name}`) ||
@@ -56,11 +52,7 @@ export async function objectsOf(
   const places = cluster.namespace === undefined ? [undefined] : new Set([cluster.namespace, ...controllers]);
   const fleets: ShownFleet[] = [];
   for (const place of places)
-    fleets.push(
-      ...(await shownList(cluster, fleetPlural, { namespace: place, show: shownFleet, note })).filter(
-        isMeant,
-      ),
-    );
+    fleets.push(...(await shownList(cluster, fleetPlural, place, shownFleet)).filter(isMeant));
   const stopped = await stoppedOf(cluster, [...objects, ...overrides]);
   return { fleets, objects, overrides, stopped, namespace: cluster.namespace };
 }
@@ -98,18 +90,15 @@ function fleetOf({ controllerName = '', fleet }: ShownObject): string {
 async function shownList<T>(
   cluster: Cluster,
   kinds: string,
-  {
-    namespace,
-    show,
-    note,
-  }: { namespace: string | undefined; show: (value: unknown) => T; note: (text: string) => void },
+  namespace: string | undefined,
+  show: (value: unknown) => T,
 ): Promise<T[]> {
   try {
     return await cluster.list(kinds, namespace, show);
   } catch (error) {
     if (!isMissing(error)) throw error;
     const what = kinds === fleetPlural ? 'fleets' : 'overrides';
-    note(`no ${what} are shown ${placeText(namespace)}: ${error.message}`);
+    printProblem(`no ${what} are shown ${placeText(namespace)}: ${error.message}`);
     return [];
   }
 }

@@ -1,9 +1,10 @@
 /** Shared parts of commands that query limiters. */
+
 import { calendarText } from '../../rules/calendar.ts';
 import { type Cluster, withCluster } from '../shared/cluster.ts';
-import { type Command, commandOf, type ParsedFlags } from '../shared/flags.ts';
-import { durationText } from '../shared/output.ts';
-import { type CommandReport, printReports } from './command-report.ts';
+import type { Command, ParsedFlags } from '../shared/flags.ts';
+import { type CommandReport, reportCommand } from '../shared/report.ts';
+import { durationText } from '../shared/text.ts';
 import { type FoundLimiters, type Json, LimitersClient, namedLimiters, namesLimiters } from './limiters.ts';
 import { podsOf } from './pods.ts';
 
@@ -17,15 +18,13 @@ export function limitersCommand(
   help: string,
   read: (flags: ParsedFlags) => (limiters: FoundLimiters) => Promise<LimitersFindings>,
 ): Command {
-  return commandOf(help, (flags) => {
+  return reportCommand(help, (flags) => {
     const look = read(flags);
-    return printReports(flags, () =>
-      withLivingLimiters(flags, async (limiters) => {
-        const { isDone = true, value, text } = await look(limiters);
-        const { silent } = limiters;
-        return { status: isDone && silent.length === 0 ? 0 : 1, value: { ...value, silent }, text };
-      }),
-    );
+    return withLivingLimiters(flags, async (limiters) => {
+      const { isDone = true, value, text } = await look(limiters);
+      const { silent } = limiters;
+      return { status: isDone && silent.length === 0 ? 0 : 1, value: { ...value, silent }, text };
+    });
   });
 }
 

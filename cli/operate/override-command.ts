@@ -1,23 +1,9 @@
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import {
-  commandOf,
-  commandOfVerbs,
-  type ParsedFlags,
-  printProblem,
-  rejectIdle,
-  UsageError,
-} from '../shared/flags.ts';
-import { io } from '../shared/io.ts';
-import {
-  durationText,
-  type OutputFormat,
-  outputFormat,
-  outputHelp,
-  printedText,
-  table,
-} from '../shared/output.ts';
+import { commandOfVerbs, type ParsedFlags, printProblem, rejectIdle, UsageError } from '../shared/flags.ts';
+import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
 import { readDescriptor } from '../shared/request.ts';
+import { durationText, table, valueText } from '../shared/text.ts';
 import { type Json, namesLimiters } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
 import {
@@ -67,9 +53,9 @@ ${makingHelp}
 Exit status: 0 when the override was created. 1 when it was rejected, has no effect on the rules, is not Ready in time, or a limiter did not answer. 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-const setCommand = commandOf(
+const setCommand = reportCommand(
   setHelp,
-  (flags) => {
+  async (flags) => {
     const { domain, entries } = readDescriptor(flags.positionals, 'override set');
     const effect = onlyOf(flags, ['limit', 'unlimited', 'shadow', 'block'], 'what to do');
     const end = onlyOf(flags, ['for', 'until', 'permanent'], 'how long');
@@ -114,24 +100,21 @@ function targetOf(flags: ParsedFlags): OverrideTarget {
 }
 
 /** Creates an override or grant from the fields of `/v1/overrides`: an object in a cluster, or through the API of limiters. */
-export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<number> {
-  const format = outputFormat(flags);
+export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<CommandReport> {
   checkOverride(wanted);
-  if (!flags.on('dry-run')) return printOutcome(await targetOf(flags).put(wanted), format, overridesText);
-  const draft = await targetOf(flags).draft(wanted);
-  io().stdout.write(printedText(draft, format === 'text' ? 'yaml' : format, () => ''));
-  return 0;
+  if (!flags.on('dry-run')) return reportOf(await targetOf(flags).put(wanted), overridesText);
+  const value = await targetOf(flags).draft(wanted);
+  return { status: 0, value, text: () => valueText(value, 'yaml') };
 }
 
-/** Prints overrides in one form, whether limiters or a cluster returned them. Returns the exit status. */
-function printOutcome(
+/** Reports overrides in one form, whether limiters or a cluster returned them. */
+function reportOf(
   { overrides, silent, notes, isDone }: OverrideOutcome,
-  format: OutputFormat,
   text: (overrides: readonly Json[]) => string,
-): number {
-  io().stdout.write(printedText({ overrides, silent }, format, () => text(overrides)));
+): CommandReport {
   for (const note of notes) printProblem(note);
-  return silent.length === 0 && isDone ? 0 : 1;
+  const status = silent.length === 0 && isDone ? 0 : 1;
+  return { status, value: { overrides, silent }, text: () => text(overrides) };
 }
 
 /** Reports errors in terms of flags before anything is sent. Only the server knows the maximum duration. @throws UsageError */
@@ -173,12 +156,11 @@ ${whereHelp}
 Exit status: 0, or 1 when a limiter did not answer; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
-const listCommand = commandOf(listHelp, async (flags) => {
+const listCommand = reportCommand(listHelp, async (flags) => {
   const [domain, stray] = flags.positionals;
   if (stray !== undefined)
     throw new UsageError(`override list takes one domain, found another one: "${stray}"`);
-  const format = outputFormat(flags);
-  return printOutcome(await targetOf(flags).list(domain), format, overridesText);
+  return reportOf(await targetOf(flags).list(domain), overridesText);
 });
 
 const removeHelp = `Usage: weir override rm <id> [flags]
@@ -192,12 +174,11 @@ ${whereHelp}
 Exit status: 0 when the override was removed. 1 when there is none, or a limiter did not answer. 2 for a wrong command line, or a cluster that cannot be reached.
 `;
 
-const removeCommand = commandOf(removeHelp, async (flags) => {
+const removeCommand = reportCommand(removeHelp, async (flags) => {
   const [id, ...rest] = flags.positionals;
   if (id === undefined) throw new UsageError('override rm needs an id, or a domain and entries');
-  const format = outputFormat(flags);
   const which = rest.length === 0 ? { id } : readDescriptor(flags.positionals, 'override rm');
-  return printOutcome(await targetOf(flags).remove(which), format, removedText);
+  return reportOf(await targetOf(flags).remove(which), removedText);
 });
 
 /** Formats overrides, one line each. */

@@ -1,18 +1,17 @@
 /** One report of what runs and what should run: the limiters as they answer, and the objects of their cluster. */
+
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { type Cluster, withCluster } from '../shared/cluster.ts';
 import {
   CommandError,
   choiceOf,
-  commandOf,
   type ParsedFlags,
   printProblem,
   rejectIdle,
   UsageError,
 } from '../shared/flags.ts';
-import { outputFormat } from '../shared/output.ts';
-import { type CommandReport, printReports, watchHelp } from './command-report.ts';
+import { type CommandReport, reportCommand, watchHelp } from '../shared/report.ts';
 import { LimitersClient, limiterHelp, namesLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
 import {
@@ -59,11 +58,9 @@ limiter does not answer, its store is down, or its last load of rules failed. Al
 differ between limiters of a fleet, or a control plane has had no leader for a minute. 2 for a wrong command line, or when nothing can be asked. A section that is not available, for example because you lack the rights, is named on standard error and does not affect the exit status. With --only, the exit status is then 2.
 `;
 
-export const statusCommand = commandOf(help, status, { values: { output: forms } });
+export const statusCommand = reportCommand(help, status, { forms });
 
-function status(flags: ParsedFlags): Promise<number> {
-  const isWide = flags.text('output') === 'wide';
-  const format = isWide ? 'text' : outputFormat(flags, forms);
+async function status(flags: ParsedFlags): Promise<CommandReport> {
   const only = choiceOf(flags, 'only', sections);
   const [name, stray] = flags.positionals;
   if (stray !== undefined) throw new UsageError(`status takes the name of one object, "${stray}" is another`);
@@ -71,19 +68,13 @@ function status(flags: ParsedFlags): Promise<number> {
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
   if (name !== undefined) rejectIdle(flags, selectingFlags, 'with a name: the report shows only that object');
-  const note = (text: string) => printProblem(text);
-  const look = async (): Promise<CommandReport> => {
-    if (isNamed) {
-      const found = await withLimiters(flags, (limiters) => limiters.found());
-      return reportOf({ limiters: limitersReport(found) }, isWide);
-    }
-    const lookThere = async (cluster: Cluster): Promise<CommandReport> => {
-      if (name !== undefined) return statusOfOne(name, cluster);
-      return reportOf(await bothOf(cluster, flags, { only, note }), isWide);
-    };
-    return withCluster(flags, lookThere, orLimiters);
-  };
-  return printReports(flags, look, format);
+  if (isNamed) {
+    const found = await withLimiters(flags, (limiters) => limiters.found());
+    return reportOf({ limiters: limitersReport(found) });
+  }
+  const lookThere = async (cluster: Cluster): Promise<CommandReport> =>
+    name === undefined ? reportOf(await bothOf(cluster, flags, only)) : statusOfOne(name, cluster);
+  return withCluster(flags, lookThere, orLimiters);
 }
 
 /** The sections of the report. A section that was not requested or could not be read is undefined. */
@@ -96,7 +87,7 @@ interface Sections {
 async function bothOf(
   cluster: Cluster,
   flags: ParsedFlags,
-  { only, note }: { only: (typeof sections)[number] | undefined; note: (text: string) => void },
+  only: (typeof sections)[number] | undefined,
 ): Promise<Sections> {
   let first: unknown;
   const ifThere = async <T>(what: string, find: () => Promise<T>): Promise<T | undefined> => {
@@ -111,10 +102,10 @@ async function bothOf(
       return undefined;
     }
   };
-  const objects = await ifThere('objects', () => objectsOf(cluster, flags, note));
+  const objects = await ifThere('objects', () => objectsOf(cluster, flags));
   const limiters = await ifThere('limiters', () => limitersOf(cluster, flags, objects));
   if (first instanceof Error)
-    note(`no ${objects === undefined ? 'objects' : 'limiters'} are shown: ${first.message}`);
+    printProblem(`no ${objects === undefined ? 'objects' : 'limiters'} are shown: ${first.message}`);
   return { limiters, objects };
 }
 
@@ -137,15 +128,15 @@ async function limitersOf(
   return limitersReport(found);
 }
 
-function reportOf({ limiters, objects }: Sections, wide: boolean): CommandReport {
+function reportOf({ limiters, objects }: Sections): CommandReport {
   const ok = limiters?.ok !== false && (objects === undefined || allReady(objects));
   const { ok: _ok, ...ofLimiters } = limiters ?? { problems: [], totals: null, limiters: null };
   const value = { ok, ...ofLimiters, objects: objects === undefined ? null : objectsValue(objects) };
-  const text = () =>
+  const text = (wide: boolean) =>
     [limiters && limitersText(limiters), objects && objectsText(objects, { wide })]
       .filter((part) => part !== undefined)
       .join('\n');
-  return { status: ok ? 0 : 1, value, text };
+  return { status: ok ? 0 : 1, value, text: () => text(false), document: () => text(true) };
 }
 
 async function statusOfOne(name: string, cluster: Cluster): Promise<CommandReport> {
@@ -160,5 +151,6 @@ async function statusOfOne(name: string, cluster: Cluster): Promise<CommandRepor
   const stopped = await stoppedOf(cluster, [object]);
   const status = object.why === undefined && stopped.length === 0 ? 0 : 1;
   const value = { ...readable(object), stoppedControlPlanes: stopped };
-  return { status, value, text: () => objectText(object, stopped) };
+  const text = () => objectText(object, stopped);
+  return { status, value, text, document: text };
 }

@@ -1,7 +1,7 @@
 import { joinedSummaries, type TopSummary } from '../../limiter/top-offenders/space-saving.ts';
-import { escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
-import { outputHelp, table } from '../shared/output.ts';
-import { watchHelp } from './command-report.ts';
+import { hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
+import { outputHelp, watchHelp } from '../shared/report.ts';
+import { escaped, table } from '../shared/text.ts';
 import { type AnsweringLimiter, type FoundLimiters, type Json, limiterHelp } from './limiters.ts';
 import { limitersCommand } from './operate-command.ts';
 

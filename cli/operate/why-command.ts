@@ -1,7 +1,8 @@
 import { hitsWords } from '../../rules/describe.ts';
-import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
-import { outputHelp } from '../shared/output.ts';
+import { printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
+import { outputHelp } from '../shared/report.ts';
 import { entryTexts, readDescriptor } from '../shared/request.ts';
+import { escaped } from '../shared/text.ts';
 import { type Json, limiterHelp } from './limiters.ts';
 import { entriesText, limitersCommand, windowOf } from './operate-command.ts';
 

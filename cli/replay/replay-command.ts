@@ -10,7 +10,6 @@ import type { SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootsOf } from '../shared/contained-files.ts';
 import {
   choiceOf,
-  commandOf,
   type ParsedFlags,
   printProblem,
   rejectIdle,
@@ -19,7 +18,6 @@ import {
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { parseSettingFlags } from '../shared/limiter-setting.ts';
-import { type OutputFormat, outputFormat, printedText } from '../shared/output.ts';
 import {
   printInputErrors,
   printLoadConflicts,
@@ -28,6 +26,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
+import { reportCommand } from '../shared/report.ts';
 import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
 import { reportText } from './report-text.ts';
@@ -146,7 +145,6 @@ interface Wanted {
   against: string | undefined;
   as: Algorithm | undefined;
   from: string;
-  output: OutputFormat;
   top: number;
   maxErrors: number;
   sortWindow: number;
@@ -154,7 +152,7 @@ interface Wanted {
   maxNewlyLimited: RequestCountBound | undefined;
 }
 
-export const replayCommand = commandOf(help, async (flags) => {
+export const replayCommand = reportCommand(help, async (flags) => {
   const wanted = readWanted(flags);
   const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
   const settings = readReplaySettings([...flags.list('setting'), ...merging]);
@@ -170,8 +168,8 @@ export const replayCommand = commandOf(help, async (flags) => {
     roots: options.roots,
   });
   if (report === undefined) return 2;
-  io().stdout.write(printedText(report, wanted.output, () => reportText(report)));
-  return isWithinBounds(report, wanted) ? 0 : 1;
+  const status = isWithinBounds(report, wanted) ? 0 : 1;
+  return { status, value: report, text: () => reportText(report) };
 });
 
 /** A replay with two sets of rules. */
@@ -231,7 +229,6 @@ function readWanted(flags: ParsedFlags): Wanted {
     against,
     as,
     from,
-    output: outputFormat(flags),
     top: wholeNumber(flags, 'top', { default: 10, min: 0, max: 100_000 }),
     maxErrors: wholeNumber(flags, 'max-errors', { default: 100, min: 0, max: Number.MAX_SAFE_INTEGER }),
     sortWindow: wholeNumber(flags, 'sort-window', { default: 10_000, min: 0, max: 1_000_000 }),

@@ -10,7 +10,7 @@ import type {
 } from '../../replay/replay-report.ts';
 import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { LimitInReplay } from '../../rules/describe.ts';
-import { escaped, perUnit } from '../shared/flags.ts';
+import { escaped, perUnit } from '../shared/text.ts';
 
 /** Formats columns as wide as their widest cell, two spaces apart. Columns in `right` are numbers. */
 function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { Cluster, clusterHelp } from './cluster.ts';
 import { parseFlags } from './flags.ts';
-import { flagsOfHelp } from './help-flags.ts';
+import { flagsOfHelp } from './help.ts';
 
 interface Answer {
   status?: number;

@@ -3,8 +3,9 @@ import { type AddressInfo, createServer } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { escaped, fetchArgument, handleWriteErrors, parseFlags, printProblem, UsageError } from './flags.ts';
+import { fetchArgument, handleWriteErrors, parseFlags, printProblem, UsageError } from './flags.ts';
 import { processIo, withIo } from './io.ts';
+import { escaped } from './text.ts';
 
 const types = {
   'dial-string': { type: 'string' },

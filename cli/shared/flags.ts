@@ -1,14 +1,12 @@
-import type { Writable } from 'node:stream';
-import { parseArgs, styleText } from 'node:util';
+import { parseArgs } from 'node:util';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { orWords } from '../../rules/rule-error.ts';
-import { activeCharacters } from './active-characters.ts';
-import { type FlagTypes, flagsOfHelp } from './help-flags.ts';
-import { fittedHelp } from './help-text.ts';
+import { type FlagTypes, fittedHelp, flagsOfHelp } from './help.ts';
 import { type CommandIo, io, programName } from './io.ts';
+import { escaped } from './text.ts';
 
 /** A command line that cannot be understood. The message is for the person who typed it. */
 export class UsageError extends Error {
@@ -289,35 +287,9 @@ export function handleWriteErrors(
   }
 }
 
-/** Colors a text for a stream. Returns it unchanged if the stream is not a terminal, or with NO_COLOR. */
-export type TextStyler = (
-  style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim',
-  text: string,
-) => string;
-
-export function paintFor(stream: Writable): TextStyler {
-  return (style, text) => styleText(style, text, { stream, validateStream: true });
-}
-
-const active = new RegExp(`[\\u0000-\\u001f${activeCharacters}]`, 'g');
-
-/** Puts a foreign text on one line and escapes characters that act on a terminal, or on a CI runner (`##[...]`). */
-export function escaped(text: string): string {
-  return text
-    .replace(active, (one) =>
-      one < ' ' ? JSON.stringify(one).slice(1, -1) : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    )
-    .replace(/##(?=\w*\[)/g, '#\\u0023');
-}
-
 /** Prints a line on standard error. It may quote file names and rules, so it is escaped. */
 export function printProblem(text: string): void {
   io().stderr.write(`${programName()}: ${escaped(text)}\n`);
-}
-
-/** Returns for example `per minute`, for a unit in upper or lower case. */
-export function perUnit(unit: string): string {
-  return `per ${unit.toLowerCase()}`;
 }
 
 const standardInputsRead = new WeakSet<CommandIo>();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { flagsOfHelp } from './help-flags.ts';
+import { flagsOfHelp } from './help.ts';
 
 describe('the flags of a help text', () => {
   it.each([

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { runCommand } from '../../test/support/run-command.ts';
 import { main, programs } from '../main.ts';
 import type { Command } from './flags.ts';
-import { fittedHelp, helpColumns } from './help-text.ts';
+import { fittedHelp, helpColumns } from './help.ts';
 import { io } from './io.ts';
 
 describe('fittedHelp', () => {

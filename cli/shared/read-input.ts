@@ -12,7 +12,6 @@ import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
 import {
-  escaped,
   fetchArgument,
   type ParsedFlags,
   printProblem,
@@ -29,6 +28,7 @@ import {
   readRuleTexts,
   type TextsReading,
 } from './read-rule-texts.ts';
+import { escaped } from './text.ts';
 import { yamlText } from './yaml-text.ts';
 
 /** The content of one argument: a folder, a file, a pipe, or `-` for standard input. */

@@ -1,4 +1,5 @@
 /** Turns a recording, as "weir replay" reads it, into tests that expect the current decisions of the rules. */
+
 import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Descriptor } from '../../limiter/decide/messages.ts';
@@ -9,7 +10,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { openRecording } from '../replay/recording-lines.ts';
 import { readReplaySettings } from '../replay/replay-command.ts';
-import { timeText } from '../shared/output.ts';
+import { timeText } from '../shared/text.ts';
 import { yamlText } from '../shared/yaml-text.ts';
 import { SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText, parseDescriptors, StepError } from './decision-steps.ts';

@@ -24,8 +24,7 @@ import { ExplainReport } from '../explain/explain-report.ts';
 import { explainRequest } from '../explain/explain-request.ts';
 import { checkOptions, readReplaySettings, replaySettingNames } from '../replay/replay-command.ts';
 import { Containment } from '../shared/contained-files.ts';
-import { hintOf, type TextStyler, UsageError } from '../shared/flags.ts';
-import { timeText } from '../shared/output.ts';
+import { hintOf, UsageError } from '../shared/flags.ts';
 import {
   type InputOptions,
   linesOfTexts,
@@ -36,6 +35,7 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { type TextStyler, timeText } from '../shared/text.ts';
 import { comparable, type DecidedStep, SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
 import { type PlacedText, type RuleTest, readTestFile, type TestFile } from './test-file.ts';

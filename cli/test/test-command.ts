@@ -1,29 +1,17 @@
 import { globSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { count, findingText } from '../check/check-report.ts';
-import { reportText } from '../forms/forms.ts';
+import { findingText } from '../check/check-report.ts';
+import { documentOf } from '../forms/forms.ts';
 import { findingsTable, markdownDocument } from '../forms/markdown.ts';
-import {
-  isQuietReport,
-  type Report,
-  type ReportedFinding,
-  reportForm,
-  reportOutputs,
-} from '../forms/report.ts';
+import { findingForms, type Report, type ReportedFinding } from '../forms/report.ts';
 import { readReplayRules } from '../replay/replay-command.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  type ParsedFlags,
-  paintFor,
-  printProblem,
-  rejectIdle,
-  UsageError,
-} from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, printProblem, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { printedText, timeText } from '../shared/output.ts';
 import { servedByFlags } from '../shared/read-input.ts';
+import { type CommandReport, outputForm, printReport } from '../shared/report.ts';
+import { count, paintFor, timeText } from '../shared/text.ts';
 import { maxRecorded, recordTests } from './record-tests.ts';
 import { type CoveredRule, shownPath, type TestRun, TestRunner } from './run-tests.ts';
 import { defaultStart } from './test-file.ts';
@@ -69,9 +57,10 @@ export const testCommand = commandOf(
     const recording = flags.text('record');
     if (recording !== undefined) return record(recording, flags);
     const wanted = readWanted(flags);
-    return flags.on('watch') ? watched(wanted, flags) : print(runTests(wanted, flags), wanted);
+    const runOnce = () => printReport(reportOf(runTests(wanted, flags), wanted), wanted.form);
+    return flags.on('watch') ? watched(wanted, flags) : runOnce();
   },
-  { values: { output: reportOutputs } },
+  { values: { output: findingForms } },
 );
 
 interface Wanted {
@@ -79,7 +68,7 @@ interface Wanted {
   /** The folders of the arguments: an argument itself, or the folder of a file. */
   folders: string[];
   roots: string[];
-  form: ReturnType<typeof reportForm>;
+  form: string;
   /** The minimum coverage in percent. */
   minCoverage: number | undefined;
   isQuiet: boolean;
@@ -97,9 +86,9 @@ function readWanted(flags: ParsedFlags): Wanted {
     paths,
     folders,
     roots: roots.length > 0 ? roots : ['.', ...folders].map((path) => realpathSync(path)),
-    form: reportForm(flags),
+    form: outputForm(flags, findingForms),
     minCoverage,
-    isQuiet: isQuietReport(flags),
+    isQuiet: flags.on('quiet'),
   };
 }
 
@@ -134,42 +123,44 @@ function runTests({ paths, roots }: Wanted, flags: ParsedFlags): TestRun {
   return runner;
 }
 
-function print(run: TestRun, wanted: Wanted): number {
-  const { form, isQuiet, minCoverage } = wanted;
-  const failures = run.outcomes.flatMap(({ failures }) => failures);
+function reportOf(run: TestRun, wanted: Wanted): CommandReport {
+  const { minCoverage } = wanted;
   const coverage = coverageOf(run.coverage);
   const isLow = coverage !== undefined && minCoverage !== undefined && coverage.percent < minCoverage;
-  const status = coverage === undefined ? 2 : failures.length > 0 || isLow ? 1 : 0;
-  if (form === 'text') io().stdout.write(resultText(run, wanted, isLow));
-  else if (form === 'json' || form === 'yaml')
-    io().stdout.write(printedText(resultJson(run, status), form, () => ''));
-  else {
-    const low: ReportedFinding[] = isLow
-      ? [unplaced('low-coverage', 'error', wanted.paths[0]!, coverageText(coverage))]
-      : [];
-    const unreached = (coverage?.missed ?? []).map(({ rule, file, line }) => {
-      return { ...unplaced('unreached-rule', 'note', file, `no test reaches ${rule}`), line, column: 1 };
-    });
-    const report: Report = {
-      command: 'test',
-      findings: [...failures, ...low, ...unreached],
-      files: [],
-      cases: [
-        ...run.outcomes.map((one) => ({ ...one, findings: one.failures })),
-        ...(isLow ? [{ name: 'coverage', file: wanted.paths[0]!, line: undefined, findings: low }] : []),
-      ],
-      exitStatus: status,
-      isQuiet,
-      markdown: () =>
-        markdownDocument({
-          marker: 'weir test',
-          title: `Tests of rate limits: ${summaryText(run)}`,
-          parts: [...failures, ...low].length === 0 ? [] : [{ table: findingsTable([...failures, ...low]) }],
-        }),
-    };
-    io().stdout.write(reportText(report, form, io().cwd()));
-  }
-  return status;
+  const isFailed = isLow || run.outcomes.some(({ failures }) => failures.length > 0);
+  const status = coverage === undefined ? 2 : isFailed ? 1 : 0;
+  return {
+    status,
+    value: resultValue(run, status),
+    text: () => resultText(run, wanted, isLow),
+    document: (form) => documentOf({ ...findingsOf(run, wanted, isLow), exitStatus: status }, form),
+  };
+}
+
+function findingsOf(run: TestRun, { paths, isQuiet }: Wanted, isLow: boolean): Omit<Report, 'exitStatus'> {
+  const failures: ReportedFinding[] = run.outcomes.flatMap((one) => one.failures);
+  const coverage = coverageOf(run.coverage);
+  const low = isLow ? [unplaced('low-coverage', 'error', paths[0]!, coverageText(coverage!))] : [];
+  const unreached = (coverage?.missed ?? []).map(({ rule, file, line }) => {
+    return { ...unplaced('unreached-rule', 'note', file, `no test reaches ${rule}`), line, column: 1 };
+  });
+  const wrong = [...failures, ...low];
+  return {
+    command: 'test',
+    findings: [...wrong, ...unreached],
+    files: [],
+    cases: [
+      ...run.outcomes.map((one) => ({ ...one, findings: one.failures })),
+      ...(isLow ? [{ name: 'coverage', file: paths[0]!, line: undefined, findings: low }] : []),
+    ],
+    isQuiet,
+    markdown: () =>
+      markdownDocument({
+        marker: 'weir test',
+        title: `Tests of rate limits: ${summaryText(run)}`,
+        parts: wrong.length === 0 ? [] : [{ table: findingsTable(wrong) }],
+      }),
+  };
 }
 
 function unplaced(
@@ -231,7 +222,7 @@ function coverageText({ rules, reached, percent }: Coverage): string {
   return `coverage: tests reach ${reached} of ${count(rules, 'rule')} (${Math.floor(percent)}%)`;
 }
 
-function resultJson(run: TestRun, exitStatus: number): object {
+function resultValue(run: TestRun, exitStatus: number): object {
   const coverage = coverageOf(run.coverage);
   return {
     exitStatus,
@@ -265,7 +256,7 @@ async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
       read = new Set(result.read);
       // Before the result is printed, because the user may change a file as soon as it is visible.
       follow();
-      status = print(result, wanted);
+      status = printReport(reportOf(result, wanted), wanted.form);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
       follow();

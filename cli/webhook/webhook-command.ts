@@ -9,7 +9,8 @@ import {
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { dataText, outputFormat } from '../shared/output.ts';
+import { outputForm as outputFormat } from '../shared/report.ts';
+import { dataText } from '../shared/text.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**

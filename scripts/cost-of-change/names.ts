@@ -2,9 +2,10 @@
  * Finds the counted names with their files: fields of rules, algorithms, settings, reasons of conditions, and flags.
  * docs/testing.md defines which code touches a name.
  */
+
 import { dirname } from 'node:path';
 import { type Node, SyntaxKind } from 'typescript/unstable/ast';
-import { flagsOfHelp } from '../../cli/shared/help-flags.ts';
+import { flagsOfHelp } from '../../cli/shared/help.ts';
 import { fieldFiles } from './fields.ts';
 import type { Sources } from './project.ts';
 import { type AnyNode, groupOf, type Site, textProperty } from './sites.ts';

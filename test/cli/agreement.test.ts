@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RuleChange } from '../../cli/diff/limit-effect.ts';
-import { explainJson } from '../../cli/explain/explain-report.ts';
+import { explanationValue } from '../../cli/explain/explain-report.ts';
 import { explainRequest } from '../../cli/explain/explain-request.ts';
 import { readReplaySettings } from '../../cli/replay/replay-command.ts';
 import { readInput } from '../../cli/shared/read-input.ts';
@@ -136,7 +136,7 @@ function explainedOf(path: string): (descriptors: AskedDescriptors) => Explained
   return (descriptors) => {
     const nowSeconds = startMs / 1000;
     const request = explainRequest(sources, { ...defaultExplaining, domain: 'd', descriptors, nowSeconds });
-    return JSON.parse(explainJson('d', request, sources)).descriptors;
+    return JSON.parse(JSON.stringify(explanationValue('d', request, sources))).descriptors;
   };
 }
 

@@ -1,11 +1,12 @@
 /** What `weir check` and `weir diff` write for a pull request about rules of a stranger, read by GitHub's own reader of Markdown. */
+
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { checkCommand } from '../../cli/check/check-command.ts';
 import { diffCommand } from '../../cli/diff/diff-command.ts';
-import { escaped } from '../../cli/shared/flags.ts';
+import { escaped } from '../../cli/shared/text.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { cmarkProgram } from '../support/find-server.ts';
 import { runCommand } from '../support/run-command.ts';

@@ -1,14 +1,15 @@
 /** What `check` and `diff` say to other programs, read by these: GitHub's Markdown, an XML reader, the schema of SARIF. */
+
 import { spawnSync } from 'node:child_process';
 import { relative, resolve } from 'node:path';
 import { Ajv } from 'ajv';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { warningKinds } from '../../cli/check/check-report.ts';
-import { reportText } from '../../cli/forms/forms.ts';
+import { documentOf } from '../../cli/forms/forms.ts';
 import { checkMarkdown } from '../../cli/forms/markdown.ts';
 import type { Report, ReportedFinding } from '../../cli/forms/report.ts';
-import { escaped } from '../../cli/shared/flags.ts';
+import { escaped } from '../../cli/shared/text.ts';
 import { sarifSchema } from '../support/definitions.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { cmarkProgram, xmllintProgram } from '../support/find-server.ts';
@@ -131,7 +132,7 @@ describe("GitHub's annotations", () => {
   it('print each finding in one line, errors first, whatever it contains', () => {
     fc.assert(
       fc.property(manyFindings, (findings) => {
-        const lines = reportText(reportOf(findings), 'github', '/work').split(/\r\n|\r|\n/);
+        const lines = documentOf(reportOf(findings), 'github', '/work').split(/\r\n|\r|\n/);
         expect(lines.pop()).toBe('');
         const read = lines.map(commandOf);
         const wanted = ['error', 'warning', 'note'].flatMap((severity) =>
@@ -158,7 +159,7 @@ describe("GitHub's annotations", () => {
   });
 
   it('say nothing about what is good', () => {
-    expect(reportText(reportOf([], ['rules/a.yaml']), 'github', '/work')).toBe('');
+    expect(documentOf(reportOf([], ['rules/a.yaml']), 'github', '/work')).toBe('');
   });
 });
 
@@ -178,7 +179,7 @@ describeWithServer('JUnit', xmllintProgram, (xmllint) => {
     fc.assert(
       fc.property(manyFindings, fc.array(hostile, { maxLength: 3 }), (findings, names) => {
         const files = [...new Set(names.map((name) => `good/${name}`))];
-        const document = reportText(reportOf(findings, files), 'junit', '/work');
+        const document = documentOf(reportOf(findings, files), 'junit', '/work');
         const failed = findings.filter(({ severity }) => severity === 'error');
         const errors = failed.filter(({ code }) => code === 'unreadable').length;
         expect(counted(document, '//testcase', '//failure', '//error', '//testcase[not(*)]')).toEqual(
@@ -191,7 +192,7 @@ describeWithServer('JUnit', xmllintProgram, (xmllint) => {
 
   it('is a document without anything, too', () => {
     expect(
-      counted(reportText(reportOf([]), 'junit', '/work'), '/testsuites/testsuite', '//testcase'),
+      counted(documentOf(reportOf([]), 'junit', '/work'), '/testsuites/testsuite', '//testcase'),
     ).toEqual(['1', '0']);
   });
 });
@@ -206,7 +207,7 @@ describe('SARIF', () => {
     const isValid = ajv.compile(found.schema);
     fc.assert(
       fc.property(manyFindings, (findings) => {
-        const log = JSON.parse(reportText(reportOf(findings), 'sarif', '/work')) as SarifLog;
+        const log = JSON.parse(documentOf(reportOf(findings), 'sarif', '/work')) as SarifLog;
         expect([isValid(log), isValid.errors ?? []]).toEqual([true, []]);
         const [run] = log.runs;
         const read = run!.results.map(({ ruleId, ruleIndex, level, message, locations }) => {
@@ -252,13 +253,13 @@ describe('SARIF', () => {
       column: undefined,
       message: 'm',
     } as const;
-    const log = JSON.parse(reportText(reportOf([finding]), 'sarif', '/work')) as SarifLog;
+    const log = JSON.parse(documentOf(reportOf([finding]), 'sarif', '/work')) as SarifLog;
     const { artifactLocation } = log.runs[0]!.results[0]!.locations[0]!.physicalLocation;
     expect(artifactLocation).toEqual(isBelow ? { uri, uriBaseId: '%SRCROOT%' } : { uri });
   });
 
   it('lists the rules with what they are', () => {
-    const log = JSON.parse(reportText(reportOf([]), 'sarif', '/work')) as SarifLog;
+    const log = JSON.parse(documentOf(reportOf([]), 'sarif', '/work')) as SarifLog;
     const { results, tool } = log.runs[0]!;
     expect(results).toEqual([]);
     const ids = tool.driver.rules.map(({ id }) => id);
@@ -314,7 +315,7 @@ describeWithServer('Markdown', cmarkProgram, (cmark) => {
   it('has a row of four cells for each finding, with all of its text and nothing that it does', () => {
     fc.assert(
       fc.property(manyFindings, (findings) => {
-        const page = html(reportText(reportOf(findings, ['a|b @team']), 'markdown', '/work'));
+        const page = html(documentOf(reportOf(findings, ['a|b @team']), 'markdown', '/work'));
         const tags = new Set(
           [...page.matchAll(/<(?!!-- weir check -->)\/?([^\s>/]*)/g)].map(([, tag]) => tag),
         );
@@ -345,7 +346,7 @@ describeWithServer('Markdown', cmarkProgram, (cmark) => {
       const message = `${index} ${'|@é😀'.repeat(200)}`;
       return { severity: 'error', code: 'x', file: 'f', line: 1, column: 1, message };
     });
-    const text = reportText(reportOf(findings), 'markdown', '/work');
+    const text = documentOf(reportOf(findings), 'markdown', '/work');
     expect(Buffer.byteLength(text)).toBeLessThan(65_536);
     const rows = rowsOf(html(text));
     expect(rows.length).toBeGreaterThan(10);
@@ -353,7 +354,7 @@ describeWithServer('Markdown', cmarkProgram, (cmark) => {
   });
 
   it('is a comment without anything, too', () => {
-    const text = reportText(reportOf([], ['1 file']), 'markdown', '/work');
+    const text = documentOf(reportOf([], ['1 file']), 'markdown', '/work');
     expect(text).toBe('<!-- weir check -->\n### Rate limits: no mistakes\n\n1 file\n');
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { hintOf, parseFlags } from './flags.ts';
-import { flagsOfHelp } from './help-flags.ts';
-import { durationText, outputFormat, printedText, rateText, table } from './output.ts';
+import { flagsOfHelp } from './help.ts';
+import { outputForm } from './report.ts';
+import { durationText, rateText, table, valueText } from './text.ts';
 
 const types = flagsOfHelp('  -o, --output <form>  how to print the result');
 
@@ -13,25 +14,23 @@ describe('output', () => {
     [['-ojson'], 'json'],
     [['-o=yaml'], 'yaml'],
   ])('is chosen by %j', (args, format) => {
-    expect(outputFormat(parseFlags(args, types))).toBe(format);
+    expect(outputForm(parseFlags(args, types))).toBe(format);
   });
 
   it('names the forms that there are', () => {
     const flags = parseFlags(['-o', 'xml'], types);
-    expect(() => outputFormat(flags)).toThrow('--output is table, json or yaml, not "xml"');
+    expect(() => outputForm(flags)).toThrow('--output is table, json or yaml, not "xml"');
   });
 
   it('is the same data as JSON and as YAML', () => {
     const value = { limiters: [{ name: 'a', ready: true }], note: 'no' };
-    expect(printedText(value, 'json', () => '')).toBe(`${JSON.stringify(value, undefined, 2)}\n`);
-    expect(printedText(value, 'yaml', () => '')).toBe(
-      'limiters:\n  - name: a\n    ready: true\nnote: "no"\n',
-    );
+    expect(valueText(value, 'json')).toBe(`${JSON.stringify(value, undefined, 2)}\n`);
+    expect(valueText(value, 'yaml')).toBe('limiters:\n  - name: a\n    ready: true\nnote: "no"\n');
   });
 
   it.each(['json', 'yaml'] as const)('keeps as %s from the terminal what would act on it', (format) => {
     const value = { key: 'a\u001b[2J\u009b\u202e\u007f' };
-    const text = printedText(value, format, () => '');
+    const text = valueText(value, format);
     expect(text).toMatch(/a\\u001b\[2J\\u009b\\u202e\\u007f/);
     if (format === 'json') expect(JSON.parse(text)).toEqual(value);
   });
