@@ -48,12 +48,12 @@ const statusSummary =
 const ofWeir: Record<string, CommandEntry> = {
   limiter: {
     summary: 'answer rate limit requests over gRPC and HTTP; settings come from the environment',
-    load: async () => (await import('./limiter-command.ts')).limiterCommand,
+    load: async () => (await import('./server-commands.ts')).limiterCommand,
   },
   'control-plane': {
     summary:
       'serve RateLimitConfigs to limiters, and report what is in force; settings come from the environment',
-    load: async () => (await import('./control-plane-command.ts')).controlPlaneCommand,
+    load: async () => (await import('./server-commands.ts')).controlPlaneCommand,
   },
   init: {
     summary: 'create a first limit: rules, the configuration of your proxy, and commands that show a 429',
@@ -132,7 +132,7 @@ const ofKubectl: Record<string, CommandEntry> = {
   },
   explain: {
     summary: "show which rule of the cluster's objects applies to a request, and why; it counts nothing",
-    load: async () => (await import('./explain/cluster-rules-command.ts')).explainCommand,
+    load: async () => (await import('./explain/explain-command.ts')).clusterExplainCommand,
   },
   ...ofOperators,
 };

@@ -141,14 +141,19 @@ function checkReport(
   inputs: readonly CheckedInput[],
   { isQuiet, exitStatus }: Pick<Report, 'isQuiet' | 'exitStatus'>,
 ): Report {
-  const listed = inputs.flatMap(({ path, findings, errors, errorCount }) => {
+  const listed = inputs.flatMap(({ path: file, findings, errors, errorCount }): ReportedFinding[] => {
     const unlisted = errorCount - errors.length;
-    return [...findings, ...(unlisted > 0 ? [unlistedErrors(path, unlisted)] : [])];
+    if (unlisted === 0) return findings;
+    const message = `and ${count(unlisted, 'more error')} that are not listed`;
+    return [...findings, { severity: 'error', code: 'too-large', file, message }];
   });
   const unreviewed = inputs.flatMap((input) => input.unreviewed);
+  const notes = unreviewed.map((file): ReportedFinding => {
+    return { severity: 'note', code: 'not-reviewed', file, message: unreviewedText([file]) };
+  });
   return {
     command: 'check',
-    findings: [...listed, ...unreviewed.map(unreviewedFile)],
+    findings: [...listed, ...notes],
     files: inputs.flatMap(({ files }) => files),
     exitStatus,
     isQuiet,
@@ -159,16 +164,6 @@ function checkReport(
         inputs.map((input) => summaryText([input])),
       ),
   };
-}
-
-function unlistedErrors(file: string, number: number): ReportedFinding {
-  const message = `and ${count(number, 'more error')} that are not listed`;
-  return { severity: 'error', code: 'too-large', file, line: undefined, column: undefined, message };
-}
-
-function unreviewedFile(file: string): ReportedFinding {
-  const message = unreviewedText([file]);
-  return { severity: 'note', code: 'not-reviewed', file, line: undefined, column: undefined, message };
 }
 
 function strictnessOf(flags: ParsedFlags): Strictness {

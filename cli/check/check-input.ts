@@ -196,7 +196,7 @@ function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: 
   const what = 'is in a folder of rule files: a limiter would load it as a rule file, and reject all files';
   return others.flatMap(({ path: source }) => {
     if (!folders.has(dirname(source))) return [];
-    const found = { code: 'misplaced-file', source, text: what, line: undefined, column: undefined };
+    const found = { code: 'misplaced-file', source, text: what };
     return [findingOf('warning', found, 'move it out of the folder of rules', linesOf)];
   });
 }
@@ -285,7 +285,7 @@ function noRules({ path, texts, otherFiles }: RuleInput): Found {
     texts.length === 0 && otherFiles.length === 0
       ? 'contains no *.yaml, *.yml or *.json file'
       : 'contains no rules';
-  return { code: 'unreadable', source: path, text, line: undefined, column: undefined };
+  return { code: 'unreadable', source: path, text };
 }
 
 /** Reports an argument that has objects, but none of Weir's kinds, or an empty folder that is accepted. */
@@ -294,7 +294,7 @@ function nothingChecked(input: RuleInput): Finding {
   if (skipped.length === 0)
     return findingOf('warning', { ...noRules(input), code: 'no-rules' }, ruleFileHint, () => undefined);
   const text = `contains no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
-  const found = { code: 'no-rules', source: path, text, line: undefined, column: undefined };
+  const found = { code: 'no-rules', source: path, text };
   return findingOf(
     'warning',
     found,
@@ -335,7 +335,7 @@ function countedRules(
   );
   if (count === 0) return [];
   const text = options.text(`${count} rule${count === 1 ? ' has' : 's have'}`);
-  const found = { code: options.code, source: path, text, line: undefined, column: undefined };
+  const found = { code: options.code, source: path, text };
   return [findingOf('warning', found, options.hint, () => undefined)];
 }
 

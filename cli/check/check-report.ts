@@ -1,24 +1,14 @@
 import { proxyKinds } from '../../rules/finding-kinds.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
+import type { ReportedFinding } from '../forms/report.ts';
 import { wordLength } from '../shared/caret.ts';
 import { UsageError } from '../shared/flags.ts';
 import { activeCharacters, count, escaped, type TextStyler } from '../shared/text.ts';
 import type { CheckedInput } from './check-input.ts';
 
-/** One error or warning, as the report shows it. */
-export interface Finding {
+/** One error or warning, with the line of text that it is about. */
+export interface Finding extends ReportedFinding {
   severity: 'error' | 'warning';
-  /** The kind of the finding in one word, for programs. */
-  code: string;
-  file: string;
-  /** The line, from 1; undefined if the finding is about a whole file. */
-  line: number | undefined;
-  column: number | undefined;
-  /** The number of characters to mark, from the column on; undefined without a line. */
-  length: number | undefined;
-  message: string;
-  hint: string | undefined;
   excerpt: Excerpt | undefined;
 }
 
@@ -26,11 +16,16 @@ export interface Finding {
 export type LinesOf = (file: string) => LineIndex | undefined;
 
 /** An error of a reader, or a warning in the same form. */
-export type Found = Pick<RuleError, 'source' | 'text' | 'line' | 'column'> & {
+export interface Found {
   code: string;
+  source: string;
+  text: string;
+  /** The line, from 1; undefined if it is about a whole file. */
+  line?: number | undefined;
+  column?: number | undefined;
   /** The number of characters to mark, if the reader knows it better than the line shows. */
-  length?: number;
-};
+  length?: number | undefined;
+}
 
 export function findingOf(
   severity: Finding['severity'],

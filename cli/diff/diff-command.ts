@@ -1,6 +1,6 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
-import { findingForms } from '../forms/report.ts';
+import { findingForms, type ReportedFinding } from '../forms/report.ts';
 import { rootsOf } from '../shared/contained-files.ts';
 import { type ParsedFlags, printProblem, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -25,8 +25,7 @@ import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { outputForm, reportCommand } from '../shared/report.ts';
 import { escaped } from '../shared/text.ts';
 import { compareSources } from './compare-domain.ts';
-import { type Comparison, diffReport } from './diff-forms.ts';
-import { effectOrder } from './diff-report.ts';
+import { type Comparison, diffReport, effectOrder } from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
 
 /** Words of `--fail-on`: effects, and the two kinds of looser change that let every request pass. */
@@ -123,13 +122,7 @@ export const diffCommand = reportCommand(
     const report =
       errors.length > 0 || from === undefined ? undefined : await replayOf(from, flags, before, after);
     if (errors.length === 0 && from !== undefined && report === undefined)
-      errors.push({
-        code: 'unreadable',
-        source: from,
-        text: 'cannot be replayed',
-        line: undefined,
-        column: undefined,
-      });
+      errors.push({ severity: 'error', code: 'unreadable', file: from, message: 'cannot be replayed' });
     const isDifferent = (named === undefined ? changes : failing).length > 0;
     const exitStatus = errors.length > 0 ? 2 : isDifferent ? 1 : 0;
     const replay = report === undefined ? undefined : { from: from!, report };
@@ -157,7 +150,7 @@ function pathsOf(flags: ParsedFlags): [string, string] {
 interface Side {
   /** Undefined if the limiter does not answer. */
   input: RuleInput | undefined;
-  errors: Comparison['errors'][number][];
+  errors: ReportedFinding[];
 }
 
 /** Loads the code for limiters only if there is one. */
@@ -175,19 +168,24 @@ async function readSide(
   try {
     const input = isUrl(path) ? await readUrl(path, await asking(flags)) : readInput(path, options);
     if (input.errorCount > 0) printInputErrors(input);
-    return { input, errors: plainErrors(input) };
+    return { input, errors: plainErrors(input).map(findingOf) };
   } catch (error) {
     if (!(error instanceof UsageError) || isText) throw error;
     printProblem(error.message);
     const { origin, pathname } = URL.parse(path) ?? { origin: path, pathname: '' };
-    const place = { source: `${origin}${pathname}`, line: undefined, column: undefined };
-    return { input: undefined, errors: [{ code: 'unreadable', text: error.message, ...place }] };
+    const file = `${origin}${pathname}`;
+    const { message } = error;
+    return { input: undefined, errors: [{ severity: 'error', code: 'unreadable', file, message }] };
   }
 }
 
-function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): PlainError[] {
+function findingOf({ code, source: file, line, column, length, text, fix }: PlainError): ReportedFinding {
+  return { severity: 'error', code, file, line, column, length, message: text, hint: fix };
+}
+
+function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): ReportedFinding[] {
   const side = [before, after].find((sources) => printLoadConflicts(sources, options));
-  return side === undefined ? [] : loadConflicts(side, options);
+  return side === undefined ? [] : loadConflicts(side, options).map(findingOf);
 }
 
 /** Replays the recording with the new rules and compares them with the old ones. The replay is loaded only for this. */

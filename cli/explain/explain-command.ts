@@ -1,9 +1,12 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
 import { ruleSupport } from '../../limiter/settings/rule-support.ts';
+import { plural } from '../../rules/language/kinds.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
+import { clusterRules, rulesInForce } from '../operate/cluster-rules.ts';
 import { askingOf } from '../operate/limiters.ts';
+import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
 import { rootsOf } from '../shared/contained-files.ts';
-import { type ParsedFlags, readTime, rejectIdle, UsageError } from '../shared/flags.ts';
+import { type ParsedFlags, printProblem, readTime, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { describedLimiter, mergesDomains } from '../shared/limiter-setting.ts';
 import {
@@ -17,11 +20,10 @@ import {
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
-import { readRequest } from '../shared/request.ts';
+import { entryTexts, readRequest } from '../shared/request.ts';
 import { escaped, paintFor } from '../shared/text.ts';
-import { describeBucket, readBucket } from './explain-bucket.ts';
 import { ExplainReport, explanationValue } from './explain-report.ts';
-import { explainRequest, type ShownDescriptor } from './explain-request.ts';
+import { describeBucket, explainRequest, readBucket, type ShownDescriptor } from './explain-request.ts';
 import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts';
 
 /** Flags for the time of the request and the settings of the limiter. */
@@ -82,7 +84,7 @@ function withKnown(reported: ShownDescriptor, known: DescriptorFacts | undefined
   const { overrides, counters: keys, inForce } = known;
   const isSame = keys.length === reported.counters.length;
   const counters = reported.counters.map((one, index) => ({ ...one, key: isSame ? keys[index]! : one.key }));
-  if (inForce === undefined || overrides.length === 0) return { ...reported, overrides, counters };
+  if (overrides.length === 0) return { ...reported, overrides, counters };
   const limits = inForce.limits.map((words, index) => ({ words, key: keys[index] }));
   return { ...reported, overrides, counters, effect: inForce.effect, inForce: limits };
 }
@@ -122,7 +124,7 @@ export const explainCommand = reportCommand(help, async (flags) => {
   const isBucket = bucket !== undefined;
   if (isBucket && words.length > 1)
     throw new UsageError('--bucket takes the place of the entries of a descriptor');
-  const entries = isBucket ? readBucket(bucket).map(({ key, value }) => `${key}=${value}`) : [];
+  const entries = isBucket ? entryTexts(readBucket(bucket)) : [];
   const options = await requestOf([...words, ...entries], flags);
   if (isBucket && isLimiter(path)) throw new UsageError('--bucket needs the files of the rules');
   if (isLimiter(path)) {
@@ -139,3 +141,36 @@ export const explainCommand = reportCommand(help, async (flags) => {
   const sources = sourcesServedBy(input.sources, servedByFlags(flags));
   return explanationOf(sources, options, { mergeDomains, isBucket });
 });
+
+const inClusterHelp = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]
+
+Shows which rule of the cluster's RateLimitConfigs applies to a request and why, level by level, and its object. It uses
+only accepted objects, and counts nothing. It reads all namespaces, because a domain belongs to the whole fleet. If you have no
+right to do this, -n reads one namespace, and objects of others may be missing.
+
+${requestHelp}  --class <name>              class of the objects, if the domain is in several
+  --fleet <name>              fleet of the objects, if the domain is in several
+${clusterHelp.replace('the namespace of the context, else "default"', 'all namespaces')}${outputHelp}
+  kubectl weir explain shop path=/search/shoes plan=gold
+
+Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited or replaced. 1 when one has no limit.
+2 for a wrong command line, a cluster that does not answer, or rules in force that the cluster does not have.
+`;
+
+export const clusterExplainCommand = reportCommand(inClusterHelp, (flags) =>
+  withCluster(flags, (cluster) => explainInCluster(flags, cluster)),
+);
+
+async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<CommandReport | number> {
+  const options = await requestOf(flags.positionals, flags);
+  const namespace = cluster.isNamespaceGiven ? cluster.namespace : undefined;
+  const objects = await cluster.list(plural, namespace, clusterRules);
+  const chosen = servedByFlags(flags);
+  const { sources, notes, problems } = rulesInForce(objects, options.domain, chosen);
+  if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
+    notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
+  for (const text of [...notes, ...problems]) printProblem(text);
+  if (problems.length > 0) return 2;
+  // The control plane accepted these objects together, so several sources of a domain are merged.
+  return explanationOf(sources, options, { mergeDomains: true });
+}

@@ -20,8 +20,8 @@ export interface DescriptorFacts {
   overrides: string[];
   /** The keys of its counters. */
   counters: string[];
-  /** The effect of the rule and its overrides. Undefined if an older limiter does not report it. */
-  inForce?: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] } | undefined;
+  /** The effect of the rule and its overrides. */
+  inForce: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] };
 }
 
 export interface LimiterExplanation {
@@ -64,12 +64,12 @@ function factsOf({ override, grants, counters, inForce, effect }: Json): Descrip
   return {
     overrides: overrides.map(overrideText),
     counters,
-    inForce: inForce && { effect, limits: inForce },
+    inForce: { effect, limits: inForce },
   };
 }
 
 /** Returns for example `override: blocked, by ada, until 2026-01-31T12:00:00Z (api "stop")`. */
-function overrideText(override: Json): string {
+export function overrideText(override: Json): string {
   const { source, name, endsAt, createdBy, reason, requestsPerUnit, unit, grant, block, unlimited } =
     override;
   const what =

@@ -54,7 +54,7 @@ function casesOf({ cases, findings, files }: Report): readonly ReportedCase[] {
   const named = new Set(findings.map(({ file }) => file));
   const good = files.filter((file) => !named.has(file));
   return [
-    ...good.map((file) => ({ name: file, file, line: undefined, findings: [] })),
+    ...good.map((file) => ({ name: file, file, findings: [] })),
     ...findings.map((one) => {
       return { name: `${placeText(one)} ${one.code}`, file: one.file, line: one.line, findings: [one] };
     }),

@@ -9,8 +9,8 @@ export interface ReportedFinding {
   code: string;
   file: string;
   /** The line, from 1; undefined if the finding is about a whole file. Columns count UTF-16 code units. */
-  line: number | undefined;
-  column: number | undefined;
+  line?: number | undefined;
+  column?: number | undefined;
   /** The number of characters to mark, from the column on; undefined if not known. */
   length?: number | undefined;
   message: string;
@@ -23,7 +23,7 @@ export interface ReportedFinding {
 export interface ReportedCase {
   name: string;
   file: string;
-  line: number | undefined;
+  line?: number | undefined;
   findings: readonly ReportedFinding[];
 }
 

@@ -59,8 +59,7 @@ function rowOf({
   return {
     ...(limiter === undefined ? {} : { LIMITER: limiter }),
     RULE: `${rule ?? 'hidden'}${name}${shadow ? ' (shadow)' : ''}`,
-    // Older limiters send no `words`.
-    LIMIT: limit.words ?? `${limit.requestsPerUnit} per ${limit.unit}`,
+    LIMIT: limit.words,
     USED: used,
     RESERVED: open === 0 ? reserved : `${reserved} (${open} open${age})`,
     LEFT: left,

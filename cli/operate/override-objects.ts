@@ -16,12 +16,12 @@ import {
   version,
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
-import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shared/cluster.ts';
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { clusterRules, rulesInForce } from './cluster-rules.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
 import {
@@ -30,7 +30,7 @@ import {
   type OverrideTarget,
   withFlagNames,
 } from './override-limiters.ts';
-import { noRule } from './shown-objects.ts';
+import { noRule, shownObject } from './shown-objects.ts';
 
 /** The namespace, class and fleet for the objects of a domain. */
 interface Owner {
@@ -93,7 +93,7 @@ async function putObject(
   const { name } = written.metadata;
   printProblem(`ratelimitoverride/${name} ${written.did} ${placeText(namespace)}`);
   const shown = await settled(cluster, { namespace, name, waitMs });
-  const isSet = shown.isReady || waitMs === 0;
+  const isSet = shown.why === undefined || waitMs === 0;
   const words = await wordsOf(cluster, shown.object);
   const override = { ...overrideOf(shown.object), ...(words !== undefined && { words }) };
   const isIdle = override['state'] === 'NoRule';
@@ -270,26 +270,22 @@ function hasPlace(
   return entries(spec.match ?? []) === entries(match);
 }
 
-/** Polls until the control plane has reported the status of this generation. */
+/** Polls until the object is Ready or rejected. `why`: the reason if it is not Ready. */
 async function settled(
   cluster: Cluster,
   { namespace, name, waitMs }: { namespace: string; name: string; waitMs: number },
-): Promise<{ object: Json; isReady: boolean; why: string }> {
+): Promise<{ object: Json; why: string | undefined }> {
   const endMs = performance.now() + waitMs;
   for (;;) {
     const object = (await cluster.get(overridePlural, name, namespace)) as Json;
-    const isSeen = object.status?.observedGeneration === object.metadata.generation;
-    const ready = conditionOf(object, 'Ready');
-    const accepted = conditionOf(object, 'Accepted');
-    const refused = accepted?.status === 'False' ? accepted : undefined;
-    if (isSeen && ready?.status === 'True') return { object, isReady: true, why: '' };
-    const decisive = refused ?? ready;
-    const why =
-      isSeen && decisive !== undefined
-        ? `${decisive.reason}, ${decisive.message}`
-        : 'no control plane has written its status yet';
-    if ((isSeen && refused !== undefined) || performance.now() >= endMs)
-      return { object, isReady: false, why };
+    const { why, generation, observedGeneration } = shownObject(object);
+    if (why === undefined) return { object, why };
+    const isRejected = why.type === 'Accepted' && why.status === 'False';
+    if (isRejected || performance.now() >= endMs) {
+      const isSeen = observedGeneration === generation;
+      const words = isSeen ? `${why.reason}, ${why.message}` : 'no control plane has written its status yet';
+      return { object, why: words };
+    }
     await sleep(250);
   }
 }
@@ -298,21 +294,14 @@ async function settled(
 async function wordsOf(cluster: Cluster, { spec }: Json): Promise<string | undefined> {
   const { className = defaultClass, fleet = defaultFleet, ...own } = spec;
   const { override } = readOverride(own, { ...origin, createdMs: Date.now(), fromMs: Date.now() });
-  const objects = await readable(cluster, rulesPlural, (one) => one as Json);
-  const sources = objects.filter(isAccepted).flatMap((one) => {
-    const reading = readSpec(one.spec, one.metadata.name);
-    if (!reading.ok || reading.className !== className || reading.fleet !== fleet) return [];
-    return reading.source.domain === override?.domain ? [reading.source] : [];
-  });
-  if (override === undefined || sources.length === 0) return undefined;
-  const top = sources.flatMap(({ descriptors }, index) => placedRules(descriptors, index, []));
+  if (override === undefined) return undefined;
+  const objects = await readable(cluster, rulesPlural, clusterRules);
+  const inForce = rulesInForce(objects, override.domain, { className, fleet });
+  const sources = inForce.sources.filter(({ source }) => source.domain === override.domain);
+  if (sources.length === 0) return undefined;
+  const top = sources.flatMap(({ source }, index) => placedRules(source.descriptors, index, []));
   const { outcome } = explainDescriptor(top, override.match);
   return overrideWords(override, outcome.kind === 'found' ? outcome.placed.rule.limits : []);
-}
-
-function isAccepted(object: Json): boolean {
-  const isSeen = object.status?.observedGeneration >= object.metadata.generation;
-  return isSeen && conditionOf(object, 'Accepted')?.status === 'True';
 }
 
 function conditionOf({ status }: Json, type: string): Json | undefined {

@@ -5,7 +5,7 @@ import { io, processIo, withIo } from './io.ts';
 
 const folder = join(import.meta.dirname, '..');
 /** They run until the process ends, and end it. */
-const processes = ['limiter-command.ts', 'control-plane-command.ts', 'shared/io.ts'];
+const processes = ['server-commands.ts', 'shared/io.ts'];
 
 it('is that of the process, or what the command was given, each its own', async () => {
   expect(io()).toBe(processIo);

@@ -140,9 +140,20 @@ function reportOf(run: TestRun, wanted: Wanted): CommandReport {
 function findingsOf(run: TestRun, { paths, isQuiet }: Wanted, isLow: boolean): Omit<Report, 'exitStatus'> {
   const failures: ReportedFinding[] = run.outcomes.flatMap((one) => one.failures);
   const coverage = coverageOf(run.coverage);
-  const low = isLow ? [unplaced('low-coverage', 'error', paths[0]!, coverageText(coverage!))] : [];
-  const unreached = (coverage?.missed ?? []).map(({ rule, file, line }) => {
-    return { ...unplaced('unreached-rule', 'note', file, `no test reaches ${rule}`), line, column: 1 };
+  const file = paths[0]!;
+  const low: ReportedFinding[] = isLow
+    ? [{ severity: 'error', code: 'low-coverage', file, message: coverageText(coverage!) }]
+    : [];
+  const unreached = (coverage?.missed ?? []).map(({ rule, ...place }): ReportedFinding => {
+    const message = `no test reaches ${rule}`;
+    return {
+      severity: 'note',
+      code: 'unreached-rule',
+      file: place.file,
+      line: place.line,
+      column: 1,
+      message,
+    };
   });
   const wrong = [...failures, ...low];
   return {
@@ -151,7 +162,7 @@ function findingsOf(run: TestRun, { paths, isQuiet }: Wanted, isLow: boolean): O
     files: [],
     cases: [
       ...run.outcomes.map((one) => ({ ...one, findings: one.failures })),
-      ...(isLow ? [{ name: 'coverage', file: paths[0]!, line: undefined, findings: low }] : []),
+      ...(isLow ? [{ name: 'coverage', file, findings: low }] : []),
     ],
     isQuiet,
     markdown: () =>
@@ -161,15 +172,6 @@ function findingsOf(run: TestRun, { paths, isQuiet }: Wanted, isLow: boolean): O
         parts: wrong.length === 0 ? [] : [{ table: findingsTable(wrong) }],
       }),
   };
-}
-
-function unplaced(
-  code: string,
-  severity: ReportedFinding['severity'],
-  file: string,
-  message: string,
-): ReportedFinding {
-  return { severity, code, file, line: undefined, column: undefined, message };
 }
 
 function resultText(run: TestRun, { isQuiet, minCoverage }: Wanted, isLow: boolean): string {

@@ -1,30 +1,11 @@
+/** The rules of a cluster's objects that limiters run, as far as the objects show. */
 import { byAge } from '../../control-plane/model/config-object.ts';
-import { plural } from '../../rules/language/kinds.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { type ShownObject, shownObject } from '../operate/shown-objects.ts';
-import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
-import { type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { programName } from '../shared/io.ts';
-import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
+import { type ServedBy, sourcesServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
-import { explanationOf, requestHelp, requestOf } from './explain-command.ts';
-
-const help = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]
-
-Shows which rule of the cluster's RateLimitConfigs applies to a request and why, level by level, and its object. It uses
-only accepted objects, and counts nothing. It reads all namespaces, because a domain belongs to the whole fleet. If you have no
-right to do this, -n reads one namespace, and objects of others may be missing.
-
-${requestHelp}  --class <name>              class of the objects, if the domain is in several
-  --fleet <name>              fleet of the objects, if the domain is in several
-${clusterHelp.replace('the namespace of the context, else "default"', 'all namespaces')}${outputHelp}
-  kubectl weir explain shop path=/search/shoes plan=gold
-
-Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited or replaced. 1 when one has no limit.
-2 for a wrong command line, a cluster that does not answer, or rules in force that the cluster does not have.
-`;
+import { type ShownObject, shownObject } from './shown-objects.ts';
 
 /** An object with the fields that are needed to read its rules. */
 export interface ClusterRules extends ShownObject {
@@ -32,24 +13,7 @@ export interface ClusterRules extends ShownObject {
   spec: unknown;
 }
 
-export const explainCommand = reportCommand(help, (flags) =>
-  withCluster(flags, (cluster) => explainInCluster(flags, cluster)),
-);
-
-async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<CommandReport | number> {
-  const options = await requestOf(flags.positionals, flags);
-  const namespace = cluster.isNamespaceGiven ? cluster.namespace : undefined;
-  const objects = await cluster.list(plural, namespace, clusterRules);
-  const { sources, notes, problems } = rulesInForce(objects, options.domain, servedByFlags(flags));
-  if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
-    notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
-  for (const text of [...notes, ...problems]) printProblem(text);
-  if (problems.length > 0) return 2;
-  // The control plane accepted these objects together, so several sources of a domain are merged.
-  return explanationOf(sources, options, { mergeDomains: true });
-}
-
-function clusterRules(value: unknown): ClusterRules {
+export function clusterRules(value: unknown): ClusterRules {
   const { metadata, spec } = value as { metadata?: { creationTimestamp?: string }; spec?: unknown };
   const createdMs = Date.parse(metadata?.creationTimestamp ?? '');
   return { ...shownObject(value), createdMs: Number.isNaN(createdMs) ? 0 : createdMs, spec };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limitsWords } from '../../rules/describe.ts';
-import { shownObject } from '../operate/shown-objects.ts';
-import { type ClusterRules, rulesInForce } from './cluster-rules-command.ts';
+import { type ClusterRules, rulesInForce } from './cluster-rules.ts';
+import { shownObject } from './shown-objects.ts';
 
 interface Options {
   name: string;
