@@ -1,5 +1,5 @@
 /** The limiters part of a status report: the state that each limiter reports, and its problems. */
-import { durationText, type Row, rateText, table } from '../shared/text.ts';
+import { durationText, escaped, type Row, rateText, table } from '../shared/text.ts';
 import type { FoundLimiters, Json } from './limiters.ts';
 
 export interface LimitersReport {
@@ -36,7 +36,7 @@ export function limitersReport({
       limiters: members.length + silent.length,
       answered: members.length,
       decisions: sum(({ decisions }) => decisions),
-      limited: sum(limitedOf),
+      limited: sum(({ limited }) => limited),
       p99Ms: slowest.length === 0 ? null : Math.max(...slowest),
     },
     limiters: [...answered, ...lost],
@@ -56,16 +56,11 @@ function problemsOf({ ready, failing = [], rules = {}, store = {} }: Json): stri
   return words;
 }
 
-/** Older limiters send no error here, and no limiter sends one to callers with rights for some domains only. */
+/** A limiter sends no error to callers with rights for some domains only. */
 function loadErrorText(error: Json): string {
   if (!error) return 'its log says why';
   const { source, line, column, text } = error;
   return `${[source, line, column].filter((part) => part !== null).join(':')}: ${text}`;
-}
-
-/** Hits of rate-limited requests. Older limiters report only hits over limits. */
-function limitedOf({ limited, overLimit }: Json): number | undefined {
-  return limited ?? overLimit;
 }
 
 export function limitersText(report: LimitersReport): string {
@@ -83,7 +78,7 @@ export function limitersText(report: LimitersReport): string {
       STORE: store.type,
       BREAKER: store.breaker,
       'DECISIONS/S': rates.decisions === undefined ? undefined : rateText(rates.decisions),
-      'LIMITED/S': limitedOf(rates) === undefined ? undefined : rateText(limitedOf(rates)!),
+      'LIMITED/S': rates.limited === undefined ? undefined : rateText(rates.limited),
       P99: millisecondsText(slowestOf(rates)),
     };
   });
@@ -94,11 +89,22 @@ export function limitersText(report: LimitersReport): string {
   const all = [...wrong, ...report.problems.map((problem) => ({ LIMITER: 'all', PROBLEM: problem }))];
   const rates = `${rateText(decisions)} decisions/s, ${rateText(limited)} limited/s`;
   const slowest = p99Ms === null ? '' : `, p99 ${millisecondsText(p99Ms)} at most`;
-  const sum = `${answered} of ${limiters} limiters answered; ${rates}${slowest}\n`;
+  const sum = `${answered} of ${limiters} limiters answered; ${rates}${slowest}\n${filesText(report.limiters)}`;
   return [table(rows), ...(all.length > 0 ? [table(all)] : []), sum].join('\n');
 }
 
-/** The slower of gRPC and HTTP. Older limiters do not report HTTP. */
+/** Names limiters whose rules no control plane knows, because they are `ok` with any rules. */
+function filesText(limiters: readonly Json[]): string {
+  const ofFiles = limiters.filter(({ rules }) => rules?.source === 'file');
+  const [first, ...others] = ofFiles.map(({ limiter, address }) => limiter.name || address);
+  if (first === undefined) return '';
+  if (others.length === 0)
+    return `${escaped(first)} reads its rules from files, and reports to no control plane\n`;
+  const who = ofFiles.length === limiters.length ? 'all limiters' : [first, ...others].join(', ');
+  return `${escaped(who)} read their rules from files, and report to no control plane\n`;
+}
+
+/** The slower of gRPC and HTTP. One of them may have no requests. */
 function slowestOf({ p99Ms, httpP99Ms }: Json): number | null | undefined {
   return p99Ms == null || httpP99Ms == null ? (p99Ms ?? httpP99Ms) : Math.max(p99Ms, httpP99Ms);
 }

@@ -283,6 +283,21 @@ describe('weir status', () => {
     expect(stdout).toContain('limiters have 2 versions of the rules');
   });
 
+  it.each([
+    [['file'], 'lim-0 reads its rules from files, and reports to no control plane\n'],
+    [['file', 'xds'], 'lim-0 reads its rules from files, and reports to no control plane\n'],
+    [['file', 'file'], 'all limiters read their rules from files, and report to no control plane\n'],
+    [['file', 'file', 'xds'], 'lim-0, lim-1 read their rules from files, and report to no control plane\n'],
+    [['xds'], 'p99 4 ms at most\n'],
+  ])('says which limiters of %j have no control plane', async (sources, end) => {
+    const limiters = sources.map(async (source, index) => {
+      const limiter = { ...well.limiter, name: `lim-${index}`, instance: `i${index}` };
+      return ['--limiter', await saying({ ...well, limiter, rules: { ...well.rules, source } })];
+    });
+    const found = await status(...(await Promise.all(limiters)).flat());
+    expect(found).toMatchObject({ status: 0, stdout: expect.stringMatching(new RegExp(`\\n.*${end}$`)) });
+  });
+
   it('keeps what limiters say from the terminal', async () => {
     const evil = { ...well, limiter: { ...well.limiter, name: 'a\u001b[2J' } };
     const { stdout } = await status('--limiter', await saying(evil));
