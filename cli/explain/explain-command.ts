@@ -1,9 +1,10 @@
 import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/explain.ts';
 import { ruleSupport } from '../../limiter/settings/rule-support.ts';
-import { plural } from '../../rules/language/kinds.ts';
+import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { clusterRules, rulesInForce } from '../operate/cluster-rules.ts';
 import { askingOf } from '../operate/limiters.ts';
+import { shownList } from '../operate/objects-section.ts';
 import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
 import { rootsOf } from '../shared/contained-files.ts';
 import { type ParsedFlags, printProblem, readTime, rejectIdle, UsageError } from '../shared/flags.ts';
@@ -22,6 +23,7 @@ import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
 import { entryTexts, readRequest } from '../shared/request.ts';
 import { escaped, paintFor } from '../shared/text.ts';
+import { factsWith, overridesInForce } from './cluster-overrides.ts';
 import { ExplainReport, explanationValue } from './explain-report.ts';
 import { describeBucket, explainRequest, readBucket, type ShownDescriptor } from './explain-request.ts';
 import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts';
@@ -145,7 +147,7 @@ export const explainCommand = reportCommand(help, async (flags) => {
 const inClusterHelp = `Usage: kubectl weir explain <domain> <key=value> ... [+ <key=value> ...] [flags]
 
 Shows which rule of the cluster's RateLimitConfigs applies to a request and why, level by level, and its object. It uses
-only accepted objects, and counts nothing. It reads all namespaces, because a domain belongs to the whole fleet. If you have no
+only accepted objects, and counts nothing. RateLimitOverrides change the limits as in limiters. It reads all namespaces, because a domain belongs to the whole fleet. If you have no
 right to do this, -n reads one namespace, and objects of others may be missing.
 
 ${requestHelp}  --class <name>              class of the objects, if the domain is in several
@@ -169,8 +171,13 @@ async function explainInCluster(flags: ParsedFlags, cluster: Cluster): Promise<C
   const { sources, notes, problems } = rulesInForce(objects, options.domain, chosen);
   if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
     notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
-  for (const text of [...notes, ...problems]) printProblem(text);
+  const holder = sources.find(({ source }) => source.domain === options.domain);
+  const served = holder === undefined ? chosen : { className: holder.className, fleet: holder.fleet };
+  const stored = await shownList(cluster, overridePlural, namespace, (value) => value);
+  const { overrides, notes: more } = overridesInForce(stored, options.domain, served);
+  for (const text of [...notes, ...more, ...problems]) printProblem(text);
   if (problems.length > 0) return 2;
   // The control plane accepted these objects together, so several sources of a domain are merged.
-  return explanationOf(sources, options, { mergeDomains: true });
+  const known = factsWith(overrides, sources, options);
+  return explanationOf(sources, options, { mergeDomains: true, known });
 }

@@ -87,7 +87,7 @@ function fleetOf({ controllerName = '', fleet }: ShownObject): string {
 }
 
 /** If the right to list a kind or its definition is missing, the report shows the other kinds. */
-async function shownList<T>(
+export async function shownList<T>(
   cluster: Cluster,
   kinds: string,
   namespace: string | undefined,

@@ -2,6 +2,7 @@
  * How limiters treat a request's descriptors, without counting: the walk over the rules as written, and the plan from the planner that
  * limiters use.
  */
+import { limitWords } from '../../rules/describe.ts';
 import type { NameForm } from '../../rules/match-result.ts';
 import { defaultNames, sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
@@ -118,4 +119,11 @@ function counterOf(
     maxLease,
     window: Number.isFinite(startSeconds) ? { startSeconds, endSeconds } : undefined,
   };
+}
+
+/** The effect of a limit and its override. */
+export function inForceWords({ limit, override }: ExplainedCounter): string {
+  const kind = override?.effect.kind;
+  if (kind === 'block') return 'blocked';
+  return `${limitWords(limit)}${kind === 'shadow' ? ', counted but never over limit' : ''}`;
 }

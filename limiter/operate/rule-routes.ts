@@ -12,10 +12,10 @@ import type { OverridesFound } from '../decide/override-index.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import {
-  type ExplainedCounter,
   type ExplainedDescriptor,
   type ExplainOptions,
   explainDescriptors,
+  inForceWords,
 } from './explain.ts';
 import type { RateSampler } from './rates.ts';
 
@@ -287,13 +287,6 @@ function lookedAt(how: string | undefined): number {
 
 function pathOf(domain: string, steps: readonly ExplainedStep[]): string {
   return [domain, ...steps.flatMap(({ found }) => found?.placed.rule.key ?? [])].join('.');
-}
-
-/** The effect of a limit and its override. */
-function inForceWords({ limit, override }: ExplainedCounter): string {
-  const kind = override?.effect.kind;
-  if (kind === 'block') return 'blocked';
-  return `${limitWords(limit)}${kind === 'shadow' ? ', counted but never over limit' : ''}`;
 }
 
 /** The answer as text. Its last lines are the limits in force. */
