@@ -72,7 +72,7 @@ const allowed: Record<string, string[]> = {
   'cli/explain': [
     'cli/operate',
     'cli/shared',
-    'control-plane/model',
+    'limiter/decide',
     'limiter/operate',
     'limiter/settings',
     'rules',
@@ -87,6 +87,7 @@ const allowed: Record<string, string[]> = {
   'cli/operate': [
     'cli/shared',
     'control-plane/kubernetes',
+    'control-plane/model',
     'limiter/top-offenders',
     'process/http',
     'process/log',
