@@ -47,7 +47,6 @@ export function checkAskers(
     findingOf(strictness === 'strict' ? 'error' : severity, { ...found, source: file }, hint, linesOf),
   );
   const reported = findings.filter(({ code }) => !allowed.has(code));
-  const errors = reported.filter(({ severity }) => severity === 'error');
   const checked = {
     path: paths.join(', '),
     files: files.map(({ path }) => path),
@@ -58,15 +57,14 @@ export function checkAskers(
     skipped: [],
     otherFiles: [],
     findings: reported,
-    errors,
-    errorCount: errors.length,
-    warnings: reported.filter(({ severity }) => severity === 'warning'),
+    unlisted: 0,
     isUnreadable: false,
     allowed: findings.length - reported.length,
     unreviewed: [],
   };
   if (paths.length > 0) {
-    const fits = summaryOf(review, errors.length > 0);
+    const isFailed = reported.some(({ severity }) => severity === 'error');
+    const fits = summaryOf(review, isFailed);
     return [{ ...checked, summary: `${count(paths.length, 'file')} of the proxy${fits}` }];
   }
   return findings.length === 0 ? [] : [{ ...checked, path: profiles[0]!.sites[0]!.place.file }];

@@ -133,7 +133,7 @@ export const checkCommand = reportCommand(
 
 function statusOf(inputs: readonly CheckedInput[]): number {
   if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
-  return inputs.some(({ errorCount }) => errorCount > 0) ? 1 : 0;
+  return sumsOf(inputs).errors > 0 ? 1 : 0;
 }
 
 /** Builds the report for SARIF, JUnit and other formats. */
@@ -141,8 +141,7 @@ function checkReport(
   inputs: readonly CheckedInput[],
   { isQuiet, exitStatus }: Pick<Report, 'isQuiet' | 'exitStatus'>,
 ): Report {
-  const listed = inputs.flatMap(({ path: file, findings, errors, errorCount }): ReportedFinding[] => {
-    const unlisted = errorCount - errors.length;
+  const listed = inputs.flatMap(({ path: file, findings, unlisted }): ReportedFinding[] => {
     if (unlisted === 0) return findings;
     const message = `and ${count(unlisted, 'more error')} that are not listed`;
     return [...findings, { severity: 'error', code: 'too-large', file, message }];

@@ -43,11 +43,8 @@ export interface CheckedInput {
   otherFiles: string[];
   /** The listed findings, in the order of files and lines. In the words of the Go program, they have its order. */
   findings: Finding[];
-  /** The listed findings that are errors. */
-  errors: Finding[];
-  /** The number of all errors, including those that are not listed. */
-  errorCount: number;
-  warnings: Finding[];
+  /** The number of errors that are not among the findings. */
+  unlisted: number;
   /** Whether the argument itself cannot be read. */
   isUnreadable: boolean;
   /** The number of findings that `--allow` waived. */
@@ -91,13 +88,11 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     if (read.problems === undefined) profilesFiles.push({ file: path, profiles: read.profiles.length });
     rejected.push(...rejectedOf('profiles', path, read.problems, linesOf));
   }
-  let errorCount = input.errorCount - input.errors.length + rejected.length;
+  const unlisted = input.errorCount - input.errors.length;
   const others = input.callersFiles.length + input.profilesFiles.length;
   const isEmpty = input.sources.length + input.skipped.length + others === 0;
-  if (errorCount === 0 && isEmpty && input.overrides === 0 && !options.acceptsNoFiles) {
+  if (unlisted + rejected.length === 0 && isEmpty && input.overrides === 0 && !options.acceptsNoFiles)
     rejected.push(findingOf('error', noRules(input), ruleFileHint, linesOf));
-    errorCount = 1;
-  }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
   const noticed = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
   // The Go program stops at the first error of a load, and programs read its lines.
@@ -112,14 +107,13 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     found.push(...unleasedRules({ path: input.path, sources }, options.unleased));
   if (options.unassignable !== undefined)
     found.push(...unassignedRules({ path: input.path, sources }, options.unassignable));
-  if (errorCount === 0 && input.sources.length + others + input.overrides === 0)
+  if (unlisted + rejected.length + input.sources.length + others + input.overrides === 0)
     found.push(nothingChecked(input));
   const accepted = found
     .filter(({ code }) => !options.allowed.has(code))
     .map((finding) => ({ ...finding, severity: severityOf(finding.code, options.strictness) }));
   const files = allTexts(input).map(({ path }) => path);
   const findings = inGoWords ? [...accepted, ...rejected] : [...rejected, ...accepted].sort(byPlace(files));
-  const errors = findings.filter(({ severity }) => severity === 'error');
   return {
     path: input.path,
     files,
@@ -130,10 +124,8 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     profilesFiles,
     skipped: [...input.skipped, ...passedOver(input)],
     otherFiles: input.otherFiles,
-    errors,
-    errorCount: errorCount + errors.length - rejected.length,
+    unlisted,
     isUnreadable: input.errors.some(({ code, source }) => code === 'unreadable' && source === input.path),
-    warnings: findings.filter(({ severity }) => severity === 'warning'),
     allowed: found.length - accepted.length,
     unreviewed: inGoWords ? [] : files.filter((file) => input.unreviewed.has(file)),
   };

@@ -220,7 +220,7 @@ export function findingsText(
 ): string {
   const numbers = new Map<string, number>();
   let text = '';
-  for (const finding of isQuiet ? input.errors : input.findings) {
+  for (const finding of isQuiet ? errorsOf(input) : input.findings) {
     const { code } = finding;
     const number = (numbers.get(code) ?? 0) + 1;
     numbers.set(code, number);
@@ -230,8 +230,13 @@ export function findingsText(
     const more = number - maxOfKind;
     if (code in acceptedKinds && more > 0) text += `... and ${more} more (${code}); --output json has all\n`;
   }
-  const unlisted = input.errorCount - input.errors.length;
+  const { unlisted } = input;
   return unlisted > 0 ? `${text}... and ${count(unlisted, 'more error')}\n` : text;
+}
+
+/** The listed findings of an argument that are errors. */
+function errorsOf({ findings }: CheckedInput): Finding[] {
+  return findings.filter(({ severity }) => severity === 'error');
 }
 
 interface Sums {
@@ -242,8 +247,8 @@ interface Sums {
 
 export function sumsOf(inputs: readonly CheckedInput[]): Sums {
   return {
-    errors: sumOf(inputs, ({ errorCount }) => errorCount),
-    warnings: sumOf(inputs, ({ warnings }) => warnings.length),
+    errors: sumOf(inputs, (input) => errorsOf(input).length + input.unlisted),
+    warnings: sumOf(inputs, (input) => input.findings.length - errorsOf(input).length),
     allowed: sumOf(inputs, ({ allowed }) => allowed),
   };
 }
@@ -264,7 +269,7 @@ export function summaryText(all: readonly CheckedInput[]): string {
     const domains = sumOf(inputs, (input) => input.domains);
     const rules = sumOf(inputs, (input) => input.rules);
     // The domains and rules of files with errors are not counted.
-    const isCounted = inputs.every(({ errors }) => errors.length === 0);
+    const isCounted = inputs.every((input) => errorsOf(input).length === 0);
     parts.push(
       [count(ofRules, 'file'), ...(isCounted ? [count(domains, 'domain'), count(rules, 'rule')] : [])].join(
         ', ',
@@ -273,22 +278,14 @@ export function summaryText(all: readonly CheckedInput[]): string {
   }
   if (callersFiles.length > 0) {
     const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
-    parts.push(
-      `${what}, ${count(
-        sumOf(callersFiles, ({ callers }) => callers),
-        'caller',
-      )}`,
-    );
+    const callers = sumOf(callersFiles, (file) => file.callers);
+    parts.push(`${what}, ${count(callers, 'caller')}`);
   }
   if (profilesFiles.length > 0) {
     const what =
       profilesFiles.length === 1 ? 'file of profiles' : `${profilesFiles.length} files of profiles`;
-    parts.push(
-      `${what}, ${count(
-        sumOf(profilesFiles, ({ profiles }) => profiles),
-        'profile',
-      )}`,
-    );
+    const profiles = sumOf(profilesFiles, (file) => file.profiles);
+    parts.push(`${what}, ${count(profiles, 'profile')}`);
   }
   const skipped = inputs.flatMap((input) => input.skipped);
   const objects = skipped.filter(({ type }) => type !== 'file');
