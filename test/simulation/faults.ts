@@ -466,13 +466,21 @@ export const happenings = {
       const end = simulation.showAccessOnlyTo(follower);
       const back = changeAccess(simulation, random);
       let calm = (): void => {};
+      let isOver = false;
       const { podName } = follower;
       time.after(between(random, 5, 60), () => {
-        if (follower.podName === podName && follower.isWell) calm = simulation.cutOff(follower);
+        // All faults may have been ended meanwhile.
+        if (!isOver && follower.podName === podName && follower.isWell) calm = simulation.cutOff(follower);
         back?.();
         end();
       });
-      return { afterMs: between(random, 1_000, 15_000), end: () => calm() };
+      return {
+        afterMs: between(random, 1_000, 15_000),
+        end: () => {
+          isOver = true;
+          calm();
+        },
+      };
     },
   },
   'mistake in a fleet': {
