@@ -163,9 +163,11 @@ shop        a          a        default   key=a   blocked   2026-11-22T12:00:00Z
     expect(allReady({ ...facts, overrides: [over] })).toBe(true);
     const stopped = [{ name: 'weir-system/weir-control-plane', since: time }];
     expect(allReady({ ...facts, overrides: [over], stopped })).toBe(false);
-    expect(objectText(over, stopped).split('\n').at(-2)).toBe(
+    const gone = [{ name: 'weir-system/weir-control-plane', since: null }];
+    expect([stopped, gone].map((one) => objectText(over, one).split('\n').at(-2))).toEqual([
       `control plane weir-system/weir-control-plane has no leader since ${time}: statuses may be out of date`,
-    );
+      'control plane weir-system/weir-control-plane has no Lease object: statuses may be out of date',
+    ]);
     expect(objectsValue({ ...facts, overrides: rows })).toMatchObject({
       overrides: [
         { name: 'a', ready: true, endsAt: time },

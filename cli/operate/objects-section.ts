@@ -31,8 +31,8 @@ export interface ObjectsReport {
 export interface StoppedControlPlane {
   /** `<namespace>/<LEASE_NAME>`. */
   name: string;
-  /** When a leader last renewed the Lease object. */
-  since: string;
+  /** When a leader last renewed the Lease object. Null if the object does not exist. */
+  since: string | null;
 }
 
 /** Lists the objects of a class in one namespace or in all of them. Rejects if objects cannot be listed. */
@@ -60,7 +60,7 @@ export async function objectsOf(cluster: Cluster, flags: ParsedFlags): Promise<O
 /** Chosen: the time without a leader after which a control plane has stopped. Clocks may differ by nearly as much. */
 const longestPauseMs = 60_000;
 
-/** Reads the Lease objects of the control planes that wrote statuses. Leaves out missing ones, and those that the user may not read. */
+/** Reads the Lease objects of the control planes that wrote statuses. Leaves out those that the user may not read. */
 export async function stoppedOf(
   cluster: Cluster,
   objects: readonly ShownObject[],
@@ -76,6 +76,7 @@ export async function stoppedOf(
         stopped.push({ name, since: `${new Date(renewedMs).toISOString().slice(0, 19)}Z` });
     } catch (error) {
       if (!isMissing(error)) throw error;
+      if (error.status === 404) stopped.push({ name, since: null });
     }
   }
   return stopped;
@@ -147,7 +148,7 @@ function stopsText(stopped: readonly StoppedControlPlane[]): string {
   return stopped
     .map(
       ({ name, since }) =>
-        `control plane ${name} has no leader since ${since}: statuses may be out of date\n`,
+        `control plane ${name} has no ${since === null ? 'Lease object' : `leader since ${since}`}: statuses may be out of date\n`,
     )
     .join('');
 }

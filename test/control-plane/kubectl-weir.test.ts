@@ -241,6 +241,13 @@ describeWithBareApiServer('kubectl weir', (api) => {
     expect(weir(['status', 'shop', '-n', 'default']).stdout).toMatch(new RegExp(`\\n\\n${words}$`));
     const one = JSON.parse(weir(['status', 'shop', '-n', 'default', '-o', 'json']).stdout);
     expect(one.stoppedControlPlanes).toEqual([{ name, since }]);
+    api().delete('leases', lease);
+    expect(weir(['status', '-n', 'default'])).toMatchObject({
+      status: 1,
+      stdout: expect.stringContaining(
+        `control plane ${name} has no Lease object: statuses may be out of date\n`,
+      ),
+    });
   });
 
   /** Of a server that is not there. */
