@@ -183,7 +183,7 @@ export function decide(world: World, last: Round, at: RoundState): { round: Roun
   const outcome: DraftOutcome = { isEdited: followEdits(next, last.world), shared: {} };
   followCut(next, last.world, at, outcome);
   followStore(next, last.world, at);
-  followLead(next, last.world, outcome);
+  followLead(next, last.world, at, outcome);
   if (snapshotsMayDiffer(next, last.world, at, outcome)) ask(next, 'snapshots', at.monotonicMs);
   if (begin(next, 'snapshots', at.monotonicMs)) decideSnapshots(next, at, outcome);
   const isUpToDate = next.edited.size === 0 && next.rhythms.snapshots.dueMs === undefined;
@@ -253,14 +253,14 @@ function followCut(
   }
 }
 
-function followLead(next: Draft, before: World, outcome: DraftOutcome): void {
+function followLead(next: Draft, before: World, { wallMs }: RoundState, outcome: DraftOutcome): void {
   if (next.world.leads === before.leads) return;
   outcome.lead = next.world.leads ? 'begins' : 'ends';
   if (next.world.leads) return;
   next.leadsSinceMs = undefined;
   next.board = emptyBoard(next.options.controllerName);
   next.fleetStatuses = new Map();
-  next.world = { ...next.world, writes: unknownWorld.writes };
+  next.world = { ...next.world, writes: next.world.writes.lostLead(wallMs) };
 }
 
 /** Returns whether objects, specs that others stored, and policy are known. No decision is made before. */

@@ -148,6 +148,43 @@ describe('the newest status of an object', () => {
   });
 });
 
+it('a write that was found applied is not found again when it is sent once more', () => {
+  const { writes, begin } = setUp();
+  begin(at('5'), 1)({ is: 'outdated' });
+  const found = () => writes.look(at('6', statusOf(1))).found?.is;
+  expect(found()).toBe('written');
+  begin(at('5'), 1)({ is: 'outdated' });
+  expect(found()).toBe(undefined);
+});
+
+describe('after the lead was lost, what was written', () => {
+  const former = () => {
+    const all = setUp();
+    all.begin(at('5'), 1)({ is: 'written', version: '7' });
+    const { writes, clock } = all;
+    writes.ledger = writes.ledger.lostLead(clock.ms);
+    return all;
+  };
+
+  it('replaces older states of the watch, for a minute', () => {
+    const { clock, writes } = former();
+    expect(writes.look(at('5')).known).toEqual(at('7', statusOf(1)));
+    clock.ms = 60_000;
+    expect(writes.ledger.lostLead(clock.ms).look(at('5'), clock.ms).known).toEqual(at('5'));
+  });
+
+  it('may be replaced by the next leader, without being found overwritten', () => {
+    const { writes } = former();
+    expect(writes.look(at('9', statusOf(2))).found).toBeUndefined();
+  });
+
+  it('is no longer former once this process has written again', () => {
+    const { writes, begin } = former();
+    begin(at('7'), 2)({ is: 'written', version: '9' });
+    expect(writes.look(at('10', statusOf(3))).found?.is).toBe('overwritten');
+  });
+});
+
 it('nothing is written over a version that is outdated, for 10 s or until the watch shows a newer one', () => {
   const { clock, writes, begin } = setUp();
   const mayWrite = () => writes.mayWrite(at('5'));

