@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { eventually } from '../../../test/support/eventually.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
@@ -130,7 +131,7 @@ describe('ReservingStore', () => {
     held.looks = [];
     const ops = [3, 3, 3].map((hits) => counterOp({ ...fixed, bound, hits }));
     const all = Promise.all(ops.map((op) => count(store, [op])));
-    await vi.waitFor(() => expect(held.looks).toHaveLength(1));
+    await eventually(() => expect(held.looks).toHaveLength(1));
     for (const look of held.looks) look();
     await all;
     expect(ops.map((op) => [op.after, isRejected(op)])).toEqual([
@@ -142,7 +143,7 @@ describe('ReservingStore', () => {
     await reserve({ amount: 1 });
     clock.ms += 30_000;
     const later = count(store, [counterOp({ ...fixed, bound, hits: 1 })]);
-    await vi.waitFor(() => expect(held.looks).toHaveLength(2));
+    await eventually(() => expect(held.looks).toHaveLength(2));
     held.looks[1]!();
     expect((await later)[0]!.after).toBe(10);
   });
