@@ -163,9 +163,6 @@ const maxDepth = 8;
 /** The length of -2^63. */
 const maxNumberLength = 20;
 
-/** The beginning of a line: its type, and a carriage return only at its end. */
-const lineStart = new RegExp(`^[+:$*-][^\\r]{0,${maxLineBytes}}\\r?$`);
-
 /** A list whose values are incomplete. */
 interface OpenList {
   /** Most replies have one list. A list that is created with its first item reserves no space for further items. */
@@ -175,11 +172,19 @@ interface OpenList {
   readonly depth: number;
 }
 
-/** Passes on each reply as soon as it is complete, regardless of how its bytes arrive. */
+/** Passes on each reply as soon as it is complete. It reads each byte once, regardless of how the bytes arrive. */
 export class RespReader {
   readonly #onReply: (reply: Reply) => void;
-  /** The beginning of a line that earlier reads did not complete, one character per byte. */
-  #line = '';
+  /** The first byte of the current line; 0 between two lines. */
+  #type = 0;
+  #number = 0;
+  /** The characters of the current number, including its sign. */
+  #length = 0;
+  #isNegative = false;
+  /** The text of the current status or error, one character per byte. */
+  #text = '';
+  /** Whether the carriage return of the current line was read. */
+  #isEnding = false;
   /** The number of missing bytes of the current value, including its line end; 0 if there is no such value. */
   #bulkLeft = 0;
   /** The buffer of the current value, or undefined if the value is skipped. */
@@ -195,40 +200,53 @@ export class RespReader {
   push(bytes: Buffer, length: number): boolean {
     let at = 0;
     while (at < length) {
-      at = this.#bulkLeft > 0 ? this.#readBulk(bytes, at, length) : this.#readLine(bytes, at, length);
+      if (this.#bulkLeft > 0) {
+        at = this.#readBulk(bytes, at, length);
+      } else if (this.#type === 0) {
+        this.#type = bytes[at++]!;
+      } else if (this.#type === plus || this.#type === minus) {
+        at = this.#readText(bytes, at, length);
+      } else if (this.#type === colon || this.#type === dollar || this.#type === star) {
+        at = this.#readNumber(bytes, at, length);
+      } else {
+        return false;
+      }
       if (at < 0) return false;
     }
     return true;
   }
 
   /** These methods return the position of the next byte, or -1 if the bytes are not a reply. */
-  #readLine(bytes: Buffer, start: number, length: number): number {
-    let end = start;
-    while (end < length && bytes[end] !== lineFeed) end += 1;
-    if (end < length && this.#line === '') return this.#takeLine(bytes, start, end) ? end + 1 : -1;
-    this.#line += bytes.toString('latin1', start, end);
-    if (!lineStart.test(this.#line)) return -1;
-    if (end === length) return end;
-    const line = Buffer.from(this.#line, 'latin1');
-    this.#line = '';
-    return this.#takeLine(line, 0, line.length) ? end + 1 : -1;
+  #readNumber(bytes: Buffer, start: number, length: number): number {
+    let number = this.#number;
+    for (let at = start; at < length; at += 1) {
+      const byte = bytes[at]!;
+      const digit = byte - zero;
+      if (this.#isEnding) {
+        this.#number = number;
+        return byte === lineFeed && this.#endNumber() ? at + 1 : -1;
+      }
+      if (digit >= 0 && digit <= 9) number = number * 10 + digit;
+      else if (byte === minus && this.#length === 0) this.#isNegative = true;
+      else if (byte === carriageReturn && this.#length > (this.#isNegative ? 1 : 0)) this.#isEnding = true;
+      else return -1;
+      this.#length += 1;
+      if (this.#length > maxNumberLength + 1) return -1;
+    }
+    this.#number = number;
+    return length;
   }
 
-  /** Takes a line from `start` to its line feed at `end`. */
-  #takeLine(bytes: Buffer, start: number, end: number): boolean {
-    const type = bytes[start];
-    const last = end - 1;
-    if (last <= start || bytes[last] !== carriageReturn) return false;
-    if (type !== plus && type !== minus) return this.#takeNumber(type!, numberOf(bytes, start + 1, last));
-    const text = bytes.toString('utf8', start + 1, last);
-    if (last - start > maxLineBytes || text.includes('\r')) return false;
-    return this.#take(type === minus ? new ReplyError(text) : text);
-  }
-
-  /** Takes a number: a reply, or the length of a value or list. `NaN` is no number. */
-  #takeNumber(type: number, number: number): boolean {
-    if (type === colon) return !Number.isNaN(number) && this.#take(number);
-    if (!(number >= 0)) return number === -1 && (type === dollar || type === star) && this.#take(null);
+  #endNumber(): boolean {
+    const type = this.#type;
+    const number = this.#isNegative ? -this.#number : this.#number;
+    this.#type = 0;
+    this.#number = 0;
+    this.#length = 0;
+    this.#isNegative = false;
+    this.#isEnding = false;
+    if (type === colon) return this.#take(number);
+    if (number < 0) return number === -1 && this.#take(null);
     if (type === dollar) {
       this.#bulkLeft = number + 2;
       if (number <= maxBulkBytes) {
@@ -237,12 +255,30 @@ export class RespReader {
       }
       return true;
     }
-    if (type !== star) return false;
     if (number === 0) return this.#take([]);
     const outer = this.#list;
     const depth = outer === undefined ? 1 : outer.depth + 1;
     this.#list = { values: [], left: number, outer, depth };
     return depth <= maxDepth;
+  }
+
+  #readText(bytes: Buffer, start: number, length: number): number {
+    if (this.#isEnding) {
+      if (bytes[start] !== lineFeed) return -1;
+      const isError = this.#type === minus;
+      const text = Buffer.from(this.#text, 'latin1').toString();
+      this.#type = 0;
+      this.#text = '';
+      this.#isEnding = false;
+      return this.#take(isError ? new ReplyError(text) : text) ? start + 1 : -1;
+    }
+    let end = start;
+    while (end < length && bytes[end] !== carriageReturn) end += 1;
+    this.#text += bytes.toString('latin1', start, end);
+    if (this.#text.length > maxLineBytes) return -1;
+    if (end === length) return end;
+    this.#isEnding = true;
+    return end + 1;
   }
 
   #readBulk(bytes: Buffer, start: number, length: number): number {
@@ -283,20 +319,6 @@ export class RespReader {
     this.#onReply(whole);
     return true;
   }
-}
-
-/** Returns the number that these bytes are, or `NaN`. */
-function numberOf(bytes: Buffer, start: number, end: number): number {
-  const isNegative = bytes[start] === minus;
-  let at = isNegative ? start + 1 : start;
-  if (at === end || end - start > maxNumberLength) return Number.NaN;
-  let number = 0;
-  for (; at < end; at += 1) {
-    const digit = bytes[at]! - zero;
-    if (digit < 0 || digit > 9) return Number.NaN;
-    number = number * 10 + digit;
-  }
-  return isNegative ? -number : number;
 }
 
 /** A reply that the command never gives. Its message names the command and the form of the reply, and contains none of its text. */
