@@ -4,7 +4,7 @@ import { type ExplainOptions, inForceWords } from '../../limiter/operate/explain
 import { type Override, overrideJson } from '../../rules/override.ts';
 import { readOverride } from '../../rules/reader/read-override.ts';
 import { clusterRules } from '../operate/cluster-rules.ts';
-import { shownOverride } from '../operate/shown-objects.ts';
+import { isAccepted, shownOverride } from '../operate/shown-objects.ts';
 import type { ServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { explainRequest } from './explain-request.ts';
@@ -29,11 +29,10 @@ export function overridesInForce(
     const isServed = (served.className ?? className) === className && (served.fleet ?? fleet) === fleet;
     if (own.domain !== domain || !isServed || isOver) return [];
     const name = `${namespace}/${shown.name}`;
-    const accepted = shown.conditions.find(({ type }) => type === 'Accepted');
-    const isAccepted = accepted?.status === 'True' && (shown.observedGeneration ?? 0) >= shown.generation;
-    const how = isAccepted ? 'not in force everywhere' : 'not used';
+    const isUsed = isAccepted(shown);
+    const how = isUsed ? 'not in force everywhere' : 'not used';
     if (why !== undefined) notes.push(`override ${name} is ${how}: ${why.reason}, ${why.message}`);
-    if (!isAccepted) return [];
+    if (!isUsed) return [];
     const { override } = readOverride(own, {
       ...{ source: 'object', id: name, name, createdMs, by: '', fromMs: createdMs },
       ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },

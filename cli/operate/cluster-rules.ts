@@ -5,7 +5,7 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { programName } from '../shared/io.ts';
 import { type ServedBy, sourcesServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { type ShownObject, shownObject } from './shown-objects.ts';
+import { isAccepted, type ShownObject, shownObject } from './shown-objects.ts';
 
 /** An object with the fields that are needed to read its rules. */
 export interface ClusterRules extends ShownObject {
@@ -66,11 +66,9 @@ export function rulesInForce(
 
 /** Whether limiters run the current generation of the object, with notes and problems. */
 function standingOf(object: ShownObject): { isInForce: boolean; note?: string; problem?: string } {
-  const { conditions, generation, observedGeneration, servedGeneration, why } = object;
+  const { generation, servedGeneration, why } = object;
   const name = nameOf(object);
-  const accepted = conditions.find(({ type }) => type === 'Accepted');
-  const isSeen = observedGeneration !== undefined && observedGeneration >= generation;
-  if (isSeen && accepted?.status === 'True') {
+  if (isAccepted(object)) {
     if (why === undefined) return { isInForce: true };
     return { isInForce: true, note: `${name} is not in force everywhere: ${why.reason}, ${why.message}` };
   }

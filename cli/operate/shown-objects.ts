@@ -29,6 +29,12 @@ export interface ShownObject {
   why: ShownCondition | undefined;
 }
 
+/** Whether the control plane has accepted the present generation of the object. */
+export function isAccepted({ conditions, generation, observedGeneration }: ShownObject): boolean {
+  const accepted = conditions.find(({ type }) => type === 'Accepted');
+  return observedGeneration !== undefined && observedGeneration >= generation && accepted?.status === 'True';
+}
+
 export interface ShownOverride extends ShownObject {
   /** The match as the status shows it, for people; empty if the status has none. */
   match: string;

@@ -9,7 +9,8 @@
  *          -- rejected --> as before
  *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
- * There is one entry per object, until `without` removes it. A status without an entry counts as another writer's.
+ * There is one entry per object, until `without` removes it. A status without an entry counts as another writer's. When the lead is lost,
+ * only confirmed writes of the last minute remain, and another leader may replace them.
  */
 import { VersionedMap } from './versioned-map.ts';
 

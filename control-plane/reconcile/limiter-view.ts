@@ -240,7 +240,6 @@ class LimiterLook {
     const unknownSinceMs = isUnknown ? (last?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
     const claimed = number ?? (keeps ? (last?.accepted ?? 0) : 0);
-    const accepted = Math.min(claimed, this.#certain.get(report) ?? claimed);
     // It answers requests without limits once it has accepted that there are no rules.
     const hasVersion = number !== undefined || claimed > 0 || report.acceptedVersion === versionOfNothing;
     const hasAnswered = hasVersion || rejection !== undefined || last?.hasAnswered === true;
@@ -249,8 +248,7 @@ class LimiterLook {
       report,
       joinedMs: this.#joinedMs(report, last),
       goneMs: undefined,
-      accepted,
-      claimed,
+      ...this.#confirmed(report, claimed),
       unknownSinceMs,
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
       hasAnswered,
@@ -260,7 +258,11 @@ class LimiterLook {
 
   #loading(report: LimiterReport): FleetLimiter['loading'] {
     const claimed = this.#numberOf(report, report.sentVersion);
-    if (claimed === undefined) return undefined;
+    return claimed === undefined ? undefined : this.#confirmed(report, claimed);
+  }
+
+  /** A claimed number counts only as far as the replica of the report has decided. */
+  #confirmed(report: LimiterReport, claimed: number): Pick<SeenLimiter, 'accepted' | 'claimed'> {
     return { claimed, accepted: Math.min(claimed, this.#certain.get(report) ?? claimed) };
   }
 
