@@ -3,6 +3,11 @@ import { configObject } from '../../test/support/config-object-builder.ts';
 import type { LastAcceptedSpec } from '../model/decision.ts';
 import { AcceptedSpecs, fallbackPatienceMs, newerAcceptedSpec } from './accepted-specs.ts';
 
+const servedConfig = {
+  ...{ fleet: 'edge', domain: 'shop', generation: 1, spec: 'one', hash: '', bytes: new Uint8Array() },
+  ...{ resource: 'team/shop', rules: 1, ownFields: [], needs: [] },
+};
+
 describe('newerAcceptedSpec', () => {
   const old = { generation: 1, spec: 'one' };
   it.each([
@@ -88,5 +93,39 @@ describe('AcceptedSpecs', () => {
     expect(fallbacksAt(fallbackPatienceMs - 1)).toEqual([1, 1, fallbackPatienceMs]);
     expect(fallbacksAt(fallbackPatienceMs)).toEqual([undefined, 1, dueMs]);
     expect(fallbacksAt(dueMs)).toEqual([undefined, undefined, Number.POSITIVE_INFINITY]);
+  });
+
+  it.each([
+    ['drops a fallback whose spec others dropped before they accepted the next one', new Map(), undefined],
+    ['retains a fallback that is stored', new Map([['a', { generation: 1, spec: 'one' }]]), 1],
+  ])('%s', (_, storedLater, fallbackLater) => {
+    const one = { generation: 1, spec: 'one' };
+    const stored = new Map([['a', one]]);
+    const object = configObject({
+      name: 'a',
+      uid: 'a',
+      generation: 3,
+      status: { observedGeneration: 3, conditions: [] },
+    });
+    const fallback = { ...one, needs: [] };
+    const served = { ...servedConfig, generation: 3, spec: 'three', fallback };
+    const outcomes = new Map([['a', { object, accepted: { status: true } as const, served }]]);
+    const decision = { fleets: new Map(), outcomes, holders: new Map() };
+    const { specs } = AcceptedSpecs.none
+      .joinedWith(stored)
+      .following({ before: stored, stored: new Map() }, { monotonicMs: 0 })
+      .after(decision, new Set(['a']), { stored: new Map(), monotonicMs: 1_000, controllerName: undefined });
+    expect(specs.known.get('a')?.fallback?.generation).toBe(1);
+    const dueMs = 1_000 + fallbackPatienceMs;
+    expect(specs.dueMs).toBe(dueMs);
+    const later = specs
+      .following({ before: new Map(), stored: storedLater }, { monotonicMs: 2_000 })
+      .followingLeader(storedLater, outcomes, {
+        monotonicMs: dueMs,
+        isSure: true,
+        controllerName: undefined,
+      });
+    expect(later.known.get('a')).toMatchObject({ generation: 3 });
+    expect(later.known.get('a')?.fallback?.generation).toBe(fallbackLater);
   });
 });

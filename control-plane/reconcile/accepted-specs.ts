@@ -33,7 +33,7 @@ interface Named {
 interface StoreDifference {
   /** Its spec in `known` was stored and no longer is. */
   readonly isWithdrawn?: boolean;
-  /** The fallback was stored and no longer is. It may be dropped at this time. */
+  /** The fallback was stored, as such or as the spec in force, and no longer is. It may be dropped at this time. */
   readonly dropFallbackMs?: number | undefined;
   /** This replica dropped the spec while it was stored. It may return at this time. */
   readonly returnMs?: number | undefined;
@@ -138,7 +138,7 @@ export class AcceptedSpecs {
     changed: ReadonlySet<string>,
     { stored, monotonicMs, controllerName }: { stored: SpecsByUid; monotonicMs: number } & Named,
   ): { specs: AcceptedSpecs; isFinal: boolean } {
-    const { known, decided } = this.#parts;
+    const { known, decided, differences } = this.#parts;
     const uids = changed.union(changedKeys(known, decided));
     const accepted = acceptedSpecChanges(decision, known, uids);
     const surpassed = this.#surpassed(decision, accepted, stored);
@@ -151,12 +151,18 @@ export class AcceptedSpecs {
       return { specs: this.#with({ known: known.with(forgotten) }).#noting(explained), isFinal: false };
     }
     const noted = new Map<string, StoreDifference>();
-    for (const [uid, next] of accepted)
+    for (const [uid, next] of accepted) {
+      const before = known.get(uid);
+      // The others may have dropped the spec before they accepted this one, and so have no fallback.
+      const isDoubtful =
+        differences.get(uid)?.isWithdrawn && next?.fallback?.generation === before?.generation;
+      const dropFallbackMs = isDoubtful ? monotonicMs + fallbackPatienceMs : undefined;
       noted.set(uid, {
         isWithdrawn: false,
-        ...(!isSameValue(next?.fallback, known.get(uid)?.fallback) && { dropFallbackMs: undefined }),
+        ...(!isSameValue(next?.fallback, before?.fallback) && { dropFallbackMs }),
         ...(next === undefined && stored.has(uid) && { returnMs: monotonicMs + returnPatienceMs }),
       });
+    }
     const next = known.with(accepted);
     const specs = this.#with({ known: next, decided: next }).#noting(noted);
     return { specs: specs.#persist(uids, decision.outcomes), isFinal: true };
