@@ -488,6 +488,34 @@ describe('LimiterView', () => {
     }
   });
 
+  describe('a stream that a process left, and that a replica without an API server still reports', () => {
+    const well = limiter('b', { acceptedVersion: 'v2' });
+    const former = replica(limiter('a', { id: '0/1', connectedMs: 1, acceptedVersion: 'v1' }), well);
+    const next = (connectedMs: number) =>
+      replica(limiter('a', { id: '1/1', connectedMs, acceptedVersion: 'v1' }));
+
+    it('does not count after the next stream has ended, until the process connects again', () => {
+      const view = viewOf(ledgerOf('v1', 'v2'), former);
+      view.update([former, next(2)], reconnectGraceMs + 1);
+      view.update([former], reconnectGraceMs + 2);
+      const { pending, away } = view.fleet('default').of(since(2));
+      expect(pending.items).toEqual([]);
+      expect(away.items).toEqual([{ name: 'a', sinceMs: reconnectGraceMs + 2 }]);
+      const third = replica(limiter('a', { id: '2/1', connectedMs: 3, acceptedVersion: 'v2' }));
+      view.update([former, third], reconnectGraceMs + 3);
+      expect(progressText(view.fleet('default').of(since(2)))).toBe('2/2');
+      view.update([former], reconnectGraceMs + 4);
+      expect(view.fleet('default').of(since(2)).pending.items).toEqual([]);
+    });
+
+    it('counts again if the other one is older by the clocks, which may be wrong', () => {
+      const view = viewOf(ledgerOf('v1', 'v2'), former);
+      view.update([former, next(0)], reconnectGraceMs + 1);
+      view.update([next(0), replica(well)], reconnectGraceMs + 2);
+      expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    });
+  });
+
   it('keeps what it knew of a process over its streams', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { id: '0/1', acceptedVersion: 'v1' })));
     view.update([replica(limiter('a', { id: '1/1', connectedMs: 5 }))], reconnectGraceMs);

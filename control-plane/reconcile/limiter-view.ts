@@ -34,6 +34,8 @@ interface SeenLimiter {
   hasAnswered: boolean;
   /** See `FleetLimiter`. */
   loading: FleetLimiter['loading'];
+  /** The ids of streams that it has left, as far as a replica still reports them. */
+  former: ReadonlySet<string>;
 }
 
 interface GoneLimiter extends SeenLimiter {
@@ -47,6 +49,8 @@ const defaultExpectation: FleetExpectation = {
   graceMs: defaultGraceSeconds * 1_000,
   ignoresDisconnected: false,
 };
+
+const noStreams: ReadonlySet<string> = new Set();
 
 const emptyFleet = new FleetRollout({ limiters: [], coming: [], isShort: false, mayBeMore: false });
 
@@ -148,6 +152,8 @@ class LimiterLook {
   /** Limiters of the last look that have none of these streams, because they are gone or between two streams. */
   #leftBehind: ReadonlyMap<string, SeenLimiter> | undefined;
   #wereConnected: ReadonlyMap<string, SeenLimiter> | undefined;
+  /** The ids of all reported streams. */
+  #streamIds: ReadonlySet<string> | undefined;
   #dueMs = Number.POSITIVE_INFINITY;
 
   constructor(before: ViewParts, facts: LimiterFacts) {
@@ -193,7 +199,7 @@ class LimiterLook {
   }
 
   #connected(): Map<string, SeenLimiter> {
-    const streams = newestStreams(this.#facts.living);
+    const streams = newestStreams(this.#facts.living, this.#before.seen);
     const connected = new Map<string, SeenLimiter>();
     for (const [identity, report] of streams) {
       let last = this.#before.seen.get(identity);
@@ -253,7 +259,15 @@ class LimiterLook {
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
       hasAnswered,
       loading: hasAnswered ? undefined : this.#loading(report),
+      former: last === undefined ? noStreams : this.#former(report, last),
     };
+  }
+
+  #former(report: LimiterReport, { report: before, former }: SeenLimiter): ReadonlySet<string> {
+    const hasMoved = before.id !== report.id && isNewer(report, before);
+    if (!hasMoved && former.size === 0) return former;
+    this.#streamIds ??= new Set(this.#facts.living.flatMap(({ limiters }) => limiters.map(({ id }) => id)));
+    return new Set(hasMoved ? [...former, before.id] : former).intersection(this.#streamIds);
   }
 
   #loading(report: LimiterReport): FleetLimiter['loading'] {
@@ -433,12 +447,19 @@ function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport)
   };
 }
 
-/** A limiter that moved may still be in the report of the replica that it left. Its newest stream counts. */
-function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterReport> {
+/**
+ * A limiter that moved may still be in the report of the replica that it left, if that replica is cut off. Its newest stream counts. Once it
+ * was seen to have left a stream, that stream never counts again.
+ */
+function newestStreams(
+  living: readonly ReplicaReport[],
+  seen: ReadonlyMap<string, SeenLimiter>,
+): Map<string, LimiterReport> {
   const newest = new Map<string, LimiterReport>();
   for (const { limiters } of living) {
     for (const limiter of limiters) {
       const identity = streamIdentity(limiter);
+      if (seen.get(identity)?.former.has(limiter.id)) continue;
       const other = newest.get(identity);
       if (other === undefined || isNewer(limiter, other)) newest.set(identity, limiter);
     }
