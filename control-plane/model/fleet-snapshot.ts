@@ -110,6 +110,36 @@ export function limiterIdentity({ fleet, instance, name }: LimiterReport): strin
   return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
 }
 
+/**
+ * Identifies the limiter of a stream. A client chooses its instance itself. A client that claims the instance of another limiter,
+ * for another fleet, from another address or with the token of another pod, counts as one more limiter, and does not replace the
+ * other. Instances and ids have different origins, so the letter separates them.
+ */
+export function streamIdentity({ id, instance, fleet, podUid, address }: LimiterReport): string {
+  return instance === undefined
+    ? `s ${id}`
+    : `i ${JSON.stringify([instance, fleet, podUid ?? ['at', address]])}`;
+}
+
+/** Returns whether the stream of `a` is newer than that of `b`, by the clocks of their replicas. */
+export function isNewerStream(a: LimiterReport, b: LimiterReport): boolean {
+  return a.connectedMs === b.connectedMs ? a.id > b.id : a.connectedMs > b.connectedMs;
+}
+
+/**
+ * Returns whether the limiter has no rules. Weir's limiters report their version when they connect; for others without a version,
+ * it is unknown.
+ */
+export function hasNothing(report: LimiterReport): boolean {
+  const version = versionInForce(report);
+  return version === versionOfNothing || (version === undefined && report.isWeir);
+}
+
+/** Returns the version in force. If a limiter rejected a part of a snapshot, the rest is in force. */
+export function versionInForce({ acceptedVersion, refusal: rejection }: LimiterReport): string | undefined {
+  return rejection?.resources === undefined ? acceptedVersion : rejection.version;
+}
+
 /** The state of the limiters of one replica of the control plane. */
 export interface ReplicaReport {
   /** The name of the replica, which is that of its pod. */

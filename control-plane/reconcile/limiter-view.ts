@@ -3,11 +3,15 @@
 import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { Endpoint, FleetExpectation } from '../model/config-object.ts';
 import {
+  hasNothing,
+  isNewerStream,
   type LimiterReport,
   limiterIdentity,
   type RejectedResource,
   type ReplicaReport,
   type SnapshotNack,
+  streamIdentity,
+  versionInForce,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import { defaultGraceSeconds } from '../model/object-models.ts';
@@ -242,7 +246,7 @@ class LimiterLook {
     const { nowMs } = this.#facts;
     const { refusal: rejection } = report;
     const number = this.#inForce(report, last);
-    const isUnknown = versionInForce(report) !== undefined && number === undefined;
+    const isUnknown = number === undefined && (versionInForce(report) ?? report.sentVersion) !== undefined;
     const unknownSinceMs = isUnknown ? (last?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
     const claimed = number ?? (keeps ? (last?.accepted ?? 0) : 0);
@@ -258,21 +262,35 @@ class LimiterLook {
       unknownSinceMs,
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
       hasAnswered,
-      loading: hasAnswered ? undefined : this.#loading(report),
+      loading: hasAnswered ? undefined : this.#loading(report, last, unknownSinceMs),
       former: last === undefined ? noStreams : this.#former(report, last),
     };
   }
 
   #former(report: LimiterReport, { report: before, former }: SeenLimiter): ReadonlySet<string> {
-    const hasMoved = before.id !== report.id && isNewer(report, before);
+    const hasMoved = before.id !== report.id && isNewerStream(report, before);
     if (!hasMoved && former.size === 0) return former;
     this.#streamIds ??= new Set(this.#facts.living.flatMap(({ limiters }) => limiters.map(({ id }) => id)));
     return new Set(hasMoved ? [...former, before.id] : former).intersection(this.#streamIds);
   }
 
-  #loading(report: LimiterReport): FleetLimiter['loading'] {
-    const claimed = this.#numberOf(report, report.sentVersion);
-    return claimed === undefined ? undefined : this.#confirmed(report, claimed);
+  /**
+   * Returns the numbers of the first snapshot that the limiter was sent. Without its answer, the snapshot may be in force. An unknown one
+   * may be so, too: the ledger forgets the versions of a fleet that gets no rules any more.
+   */
+  #loading(
+    report: LimiterReport,
+    last: SeenLimiter | undefined,
+    unknownSinceMs: number | undefined,
+  ): FleetLimiter['loading'] {
+    const { sentVersion } = report;
+    if (sentVersion === undefined) return undefined;
+    const claimed = this.#numberOf(report, sentVersion);
+    if (claimed !== undefined) return this.#confirmed(report, claimed);
+    if (last?.loading !== undefined || unknownSinceMs === undefined) return last?.loading;
+    const mayBeKnownSoon =
+      sentVersion !== versionOfNothing && this.#isBefore(unknownSinceMs + unknownPatienceMs);
+    return mayBeKnownSoon ? undefined : { claimed: 0, accepted: 0 };
   }
 
   /** A claimed number counts only as far as the replica of the report has decided. */
@@ -405,20 +423,6 @@ function stillGone(gone: readonly GoneLimiter[], present: readonly SeenLimiter[]
   );
 }
 
-/**
- * Returns whether the limiter has no rules. Weir's limiters report their version when they connect; for others without a version,
- * it is unknown.
- */
-function hasNothing(report: LimiterReport): boolean {
-  const version = versionInForce(report);
-  return version === versionOfNothing || (version === undefined && report.isWeir);
-}
-
-/** Returns the version in force. If a limiter rejected a part of a snapshot, the rest is in force. */
-function versionInForce({ acceptedVersion, refusal: rejection }: LimiterReport): string | undefined {
-  return rejection?.resources === undefined ? acceptedVersion : rejection.version;
-}
-
 /** Returns reasons by names. */
 function rejectedBy({ resources }: SnapshotNack): ReadonlyMap<string, string> | undefined {
   if (resources === undefined) return undefined;
@@ -461,23 +465,8 @@ function newestStreams(
       const identity = streamIdentity(limiter);
       if (seen.get(identity)?.former.has(limiter.id)) continue;
       const other = newest.get(identity);
-      if (other === undefined || isNewer(limiter, other)) newest.set(identity, limiter);
+      if (other === undefined || isNewerStream(limiter, other)) newest.set(identity, limiter);
     }
   }
   return newest;
-}
-
-/**
- * Identifies the limiter of a stream. A client chooses its instance itself. A client that claims the instance of another limiter,
- * for another fleet, from another address or with the token of another pod, counts as one more limiter, and does not replace the
- * other. Instances and ids have different origins, so the letter separates them.
- */
-function streamIdentity({ id, instance, fleet, podUid, address }: LimiterReport): string {
-  return instance === undefined
-    ? `s ${id}`
-    : `i ${JSON.stringify([instance, fleet, podUid ?? ['at', address]])}`;
-}
-
-function isNewer(a: LimiterReport, b: LimiterReport): boolean {
-  return a.connectedMs === b.connectedMs ? a.id > b.id : a.connectedMs > b.connectedMs;
 }

@@ -1,22 +1,16 @@
 /** Limiters that were sent their first rules, and have not answered: they have either these rules or none. */
 import { beforeEach, expect, it } from 'vitest';
 import { SeenLimiters } from '../../test/support/seen-limiters.ts';
-import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import { type LimiterReport, versionOfNothing } from '../model/fleet-snapshot.ts';
 import { defaultGraceSeconds } from '../model/object-models.ts';
 import { type RolloutProgress, VersionLedger } from './fleet-rollout.ts';
 
-const ledger = ['v1', 'v2'].reduce(
-  (last, version) =>
-    last.with(
-      {
-        fleets: new Map([['default', { fleet: 'default', version, resources: [] }]]),
-        outcomes: new Map(),
-        holders: new Map(),
-      },
-      0,
-    ),
-  VersionLedger.empty(),
-);
+function served(ledger: VersionLedger, version: string): VersionLedger {
+  const fleets = new Map([['default', { fleet: 'default', version, resources: [] }]]);
+  return ledger.with({ fleets, outcomes: new Map(), holders: new Map() }, 0);
+}
+
+const ledger = ['v1', 'v2'].reduce(served, VersionLedger.empty());
 
 function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterReport {
   return {
@@ -38,11 +32,14 @@ function at(nowMs: number, ...limiters: LimiterReport[]): string[] {
 }
 
 function texts(): string[] {
-  const text = ({ total, inForce, away, pending }: RolloutProgress): string => {
-    const names = (words: string, { items }: typeof away) => items.map(({ name }) => `${words} ${name}`);
-    return [`${inForce}/${total}`, ...names('away', away), ...names('pending', pending)].join(', ');
-  };
-  return [1, 2].map((number) => text(view.fleet('default').of({ number, ms: 0, needs: [] })));
+  return [1, 2].map(textOf);
+}
+
+function textOf(number: number): string {
+  const { total, inForce, away, pending } = view.fleet('default').of({ number, ms: 0, needs: [] });
+  const names = (words: string, { items }: RolloutProgress['away']) =>
+    items.map(({ name }) => `${words} ${name}`);
+  return [`${inForce}/${total}`, ...names('away', away), ...names('pending', pending)].join(', ');
 }
 
 beforeEach(() => {
@@ -56,6 +53,30 @@ it('statuses of newer rules wait for it, and others do not', () => {
   expect(view.fleet('default').mayRun('team/gone', 2)).toBe(true);
   const next = { ...loading, acceptedVersion: 'v1', sentVersion: 'v2' };
   expect(at(21_000, well, next)).toEqual(['2/2', '1/2, pending a']);
+});
+
+it('statuses of newer rules wait for it, though its own are forgotten because its fleet gets none', () => {
+  at(20_000, well, loading);
+  view.ledger = view.ledger.with({ fleets: new Map(), outcomes: new Map(), holders: new Map() }, 0);
+  const other = limiter('b', { acceptedVersion: 'v3' });
+  at(20_500, other, loading);
+  view.ledger = served(view.ledger, 'v3');
+  at(21_000, other, loading);
+  expect(textOf(3)).toBe('1/2, pending a');
+});
+
+it('statuses wait for it if it was sent that there are no rules', () => {
+  expect(at(20_000, well, limiter('a', { sentVersion: versionOfNothing }))).toEqual([
+    '1/2, pending a',
+    '1/2, pending a',
+  ]);
+});
+
+it('statuses wait for it if it was sent rules that are still unknown after a second', () => {
+  const unknown = limiter('a', { sentVersion: 'v0' });
+  expect(at(20_000, well, unknown)).toEqual(['1/1', '1/1']);
+  expect(view.dueMs).toBe(21_000);
+  expect(at(21_000, well, unknown)).toEqual(['1/2, pending a', '1/2, pending a']);
 });
 
 it('it is alone expected without an answer, as before', () => {
