@@ -528,6 +528,16 @@ export const happenings = {
       return () => simulation.speakPod(pod);
     },
   ),
+  'limiter cut off while it loads': ofPod(
+    { weight: 6, minMs: 3_000, maxMs: 40_000 },
+    () => true,
+    (simulation, pod) => {
+      simulation.killPod(pod);
+      pod.isCutWhenLoaded = true;
+      simulation.startPod(pod);
+      return () => simulation.speakPod(pod);
+    },
+  ),
   'stream lost': ofPod(
     { weight: 8, minMs: 0, maxMs: 1 },
     ({ link }) => link !== undefined,

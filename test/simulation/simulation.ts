@@ -110,6 +110,8 @@ export interface Pod {
   troubledMs: number;
   /** What it had in force, to notice what it loses. */
   had: Limits | undefined;
+  /** Nothing passes any more once it has its first rules, and before anybody hears that it has. */
+  isCutWhenLoaded: boolean;
 }
 
 export type ViolationKind =
@@ -218,7 +220,7 @@ export class Simulation {
         apartSinceMs: undefined,
       };
       const first = { readySinceMs: undefined, troubledMs: 0, had: undefined };
-      return { limiter, ...none, ...first, isSilent: false };
+      return { limiter, ...none, ...first, isSilent: false, isCutWhenLoaded: false };
     });
   }
 
@@ -379,6 +381,7 @@ export class Simulation {
   }
 
   speakPod(pod: Pod): void {
+    pod.isCutWhenLoaded = false;
     pod.isSilent = false;
     pod.cutMs = undefined;
     pod.troubledMs = this.nowMs;
@@ -503,6 +506,10 @@ export class Simulation {
     const { had } = pod;
     const now = limiter.limits;
     pod.had = now && new Map(now);
+    if (pod.isCutWhenLoaded && now !== undefined) {
+      pod.isCutWhenLoaded = false;
+      this.silencePod(pod);
+    }
     this.#keepEndpoints();
     if (had === undefined || now === undefined) return;
     for (const [domain, number] of had) if (!now.has(domain)) this.#lost(pod, domain, number);
