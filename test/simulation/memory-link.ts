@@ -15,6 +15,8 @@ export interface LinkOptions {
   /** As the replica sees it. */
   peer: string;
   events: AdsStreamEvents;
+  /** Called when the replica knows whose stream it is. */
+  known(): void;
 }
 
 const delayMs = 1;
@@ -86,6 +88,7 @@ export class MemoryLink implements DiscoveryStream {
   send(bytes: Uint8Array): void {
     if (this.#isOverForLimiter) return;
     this.#toReplica(() => {
+      if (!this.#isKnown) this.options.known();
       this.#isKnown = true;
       this.#listener?.received(Buffer.from(bytes));
     });

@@ -92,8 +92,10 @@ export interface Pod {
   limiter: SimulatedLimiter;
   link: MemoryLink | undefined;
   home: SimulatedReplica | undefined;
-  /** The process that it connected to. */
-  homeName: string | undefined;
+  /** The replicas that knew a stream of its process, the last one last. */
+  knownBy: Set<SimulatedReplica>;
+  /** The replicas that knew a stream of an earlier process, and may not have told others that it is over. */
+  formerlyKnownBy: Set<SimulatedReplica>;
   /** Opens the link once something passes. */
   open: (() => void) | undefined;
   /** Nothing passes between it and any replica. */
@@ -211,7 +213,8 @@ export class Simulation {
       const none = {
         link: undefined,
         home: undefined,
-        homeName: undefined,
+        knownBy: new Set<SimulatedReplica>(),
+        formerlyKnownBy: new Set<SimulatedReplica>(),
         open: undefined,
         cutMs: undefined,
         stoppedMs: undefined,
@@ -392,6 +395,8 @@ export class Simulation {
 
   killPod(pod: Pod): void {
     pod.limiter.kill();
+    for (const one of pod.knownBy) pod.formerlyKnownBy.add(one);
+    pod.knownBy.clear();
     pod.stoppedMs = undefined;
     pod.link?.breakForReplica();
     pod.link = undefined;
@@ -439,10 +444,13 @@ export class Simulation {
     const link = new MemoryLink({
       ...{ time: this.time, limiter: limiter.process, replica: replica.process, events },
       peer: `10.1.0.${this.pods.indexOf(pod) + 1}:${10_000 + this.#random.below(50_000)}`,
+      known: () => {
+        pod.knownBy.delete(replica);
+        pod.knownBy.add(replica);
+      },
     });
     pod.link = link;
     pod.home = replica;
-    pod.homeName = replica.podName;
     if (pod.isSilent) link.silence();
     const fail = (afterMs: number, reason: string): void => {
       limiter.process.timers.after(afterMs, () => link.fail(reason));
@@ -647,14 +655,14 @@ export class Simulation {
     };
   }
 
-  /** It does nothing, and its replica, which can report that, knows. */
-  #isApart({ limiter, link, home, homeName, isSilent, troubledMs }: Pod): boolean {
+  /** It does nothing, and the replicas that knew of it can report that. */
+  #isApart({ limiter, link, knownBy, formerlyKnownBy, isSilent, troubledMs }: Pod): boolean {
     const canConnect = limiter.process.isRunning && !isSilent;
+    const tells = (one: SimulatedReplica): boolean => one.isWell && this.nowMs - one.troubledMs > followingMs;
+    for (const one of formerlyKnownBy) if (tells(one)) formerlyKnownBy.delete(one);
+    const last = [...knownBy].at(-1);
     const isReported =
-      home?.isWell === true &&
-      home.podName === homeName &&
-      this.nowMs - troubledMs > 5_000 &&
-      this.nowMs - home.troubledMs > followingMs;
+      formerlyKnownBy.size === 0 && (last === undefined || tells(last)) && this.nowMs - troubledMs > 5_000;
     return !canConnect && isReported && link?.isKnown !== true;
   }
 
