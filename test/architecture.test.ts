@@ -41,13 +41,12 @@ const allowed: Record<string, string[]> = {
   'cli/callers': ['cli/shared', 'limiter/callers'],
   'cli/check': [
     'cli/forms',
+    'cli/mistakes',
     'cli/shared',
     'limiter/callers',
     'limiter/quota-service',
     'limiter/settings',
-    'process/settings',
     'rules',
-    'rules/algorithms',
     'rules/language',
     'rules/proxy',
     'rules/reader',
@@ -58,6 +57,7 @@ const allowed: Record<string, string[]> = {
   'cli/convert': ['cli/shared', 'rules', 'rules/language', 'rules/reader', 'rules/review', 'rules/yaml'],
   'cli/diff': [
     'cli/forms',
+    'cli/mistakes',
     'cli/operate',
     'cli/replay',
     'cli/shared',
@@ -84,6 +84,14 @@ const allowed: Record<string, string[]> = {
   ],
   'cli/forms': ['cli/shared', 'process/files', 'rules'],
   'cli/init': ['cli/envoy', 'cli/shared', 'process/files', 'process/log', 'rules', 'rules/proxy'],
+  'cli/mistakes': [
+    'process/settings',
+    'rules',
+    'rules/algorithms',
+    'rules/language',
+    'rules/reader',
+    'rules/yaml',
+  ],
   'cli/operate': [
     'cli/shared',
     'control-plane/kubernetes',
@@ -109,6 +117,7 @@ const allowed: Record<string, string[]> = {
   ],
   'cli/schema': ['cli/shared', 'process/files'],
   'cli/shared': [
+    'cli/mistakes',
     'control-plane/kubernetes',
     'gen',
     'limiter/callers',

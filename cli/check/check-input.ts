@@ -13,8 +13,8 @@ import { collisionWarning, placedWarnings } from '../../rules/review/review-sour
 import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { parentKeyPlace, wordAt } from '../shared/caret.ts';
-import { type PlainError, plainError, withoutConsequences } from '../shared/plain-words.ts';
+import { parentKeyPlace } from '../mistakes/caret.ts';
+import { explained, withHint, withoutConsequences } from '../mistakes/mistakes.ts';
 import { allTexts, linesOfTexts, type RuleInput } from '../shared/read-input.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../shared/read-rule-texts.ts';
 import {
@@ -27,7 +27,6 @@ import {
   severityOf,
 } from './check-report.ts';
 import { domainConflicts } from './domain-conflicts.ts';
-import { hintFor } from './hints.ts';
 
 /** The result for one argument. */
 export interface CheckedInput {
@@ -144,10 +143,8 @@ function describedFinding(
   inGoWords: boolean,
 ): Finding {
   const lines = linesOf(error.source);
-  const { line, column = 1 } = error;
-  const written = line === undefined || lines === undefined ? '' : wordAt(lines, line, column);
-  const found: PlainError = inGoWords ? error : plainError(error, lines);
-  return findingOf(severity, found, found.fix ?? hintFor(error, written), linesOf);
+  const found = inGoWords ? withHint(error, lines) : explained(error, lines);
+  return findingOf(severity, found, found.hint, linesOf);
 }
 
 /** Whether this is the first finding with these words at this place. */

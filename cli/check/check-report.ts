@@ -1,7 +1,7 @@
 import { proxyKinds } from '../../rules/finding-kinds.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import type { ReportedFinding } from '../forms/report.ts';
-import { wordLength } from '../shared/caret.ts';
+import { wordLength } from '../mistakes/caret.ts';
 import { UsageError } from '../shared/flags.ts';
 import { activeCharacters, count, escaped, type TextStyler } from '../shared/text.ts';
 import type { CheckedInput } from './check-input.ts';

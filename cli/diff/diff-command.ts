@@ -1,11 +1,11 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import { findingForms, type ReportedFinding } from '../forms/report.ts';
+import type { ExplainedError } from '../mistakes/mistakes.ts';
 import { rootsOf } from '../shared/contained-files.ts';
 import { type ParsedFlags, printProblem, rejectIdle, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { mergesDomains } from '../shared/limiter-setting.ts';
-import type { PlainError } from '../shared/plain-words.ts';
 import {
   type AskingUrl,
   type InputOptions,
@@ -179,8 +179,16 @@ async function readSide(
   }
 }
 
-function findingOf({ code, source: file, line, column, length, text, fix }: PlainError): ReportedFinding {
-  return { severity: 'error', code, file, line, column, length, message: text, hint: fix };
+function findingOf({
+  code,
+  source: file,
+  line,
+  column,
+  length,
+  text,
+  hint,
+}: ExplainedError): ReportedFinding {
+  return { severity: 'error', code, file, line, column, length, message: text, hint };
 }
 
 function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): ReportedFinding[] {

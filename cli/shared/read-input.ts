@@ -10,6 +10,7 @@ import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources, type SourceCheckOptions } from '../../rules/validate-sources.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { type ExplainedError, explained } from '../mistakes/mistakes.ts';
 import { Containment } from './contained-files.ts';
 import {
   fetchArgument,
@@ -20,7 +21,6 @@ import {
   UsageError,
 } from './flags.ts';
 import { io } from './io.ts';
-import { type PlainError, plainError } from './plain-words.ts';
 import {
   kindOfFile,
   type LoadedSource,
@@ -183,9 +183,9 @@ export function linesOfTexts(input: RuleInput): (file: string) => LineIndex | un
 }
 
 /** Returns the errors of an input in plain words. */
-export function plainErrors(input: RuleInput): PlainError[] {
+export function plainErrors(input: RuleInput): ExplainedError[] {
   const linesOf = linesOfTexts(input);
-  return input.errors.map((error) => plainError(error, linesOf(error.source)));
+  return input.errors.map((error) => explained(error, linesOf(error.source)));
 }
 
 /** The number of errors that a command prints if it does not check rules. */
@@ -252,14 +252,17 @@ export function printLoadConflicts(sources: readonly LoadedSource[], options: So
 }
 
 /** Returns in plain words why sources cannot be loaded together. */
-export function loadConflicts(sources: readonly LoadedSource[], options: SourceCheckOptions): PlainError[] {
+export function loadConflicts(
+  sources: readonly LoadedSource[],
+  options: SourceCheckOptions,
+): ExplainedError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
-  const found: PlainError[] = [];
+  const found: ExplainedError[] = [];
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {
     const loaded = bySource.get(source)!;
     const { line, column } = loaded.placeOf(path) ?? { line: undefined, column: undefined };
     const words = code === 'duplicate-domain' ? duplicateText(loaded, text) : text;
-    found.push(plainError({ code, source: loaded.file, text: words, path, line, column }, undefined));
+    found.push(explained({ code, source: loaded.file, text: words, path, line, column }, undefined));
   });
   return found;
 }

@@ -3,7 +3,8 @@ import { readCalendar } from '../../rules/calendar.ts';
 import { hitsUnits } from '../../rules/model.ts';
 import { expiries } from '../../rules/reserve.ts';
 import { unknownWord } from '../../rules/rule-error.ts';
-import { hintFor, nearestField } from './hints.ts';
+import { intendedField } from './intended-names.ts';
+import { hintFor } from './mistakes.ts';
 
 function calendarError(unit: string): string {
   const reported: string[] = [];
@@ -31,7 +32,7 @@ describe('the intended field', () => {
     ['foo', undefined],
     ['static_resources', undefined],
   ])('by "%s" is %s', (written, meant) => {
-    expect(nearestField(written)).toBe(meant);
+    expect(intendedField(written)).toBe(meant);
   });
 });
 
@@ -67,7 +68,8 @@ describe('a hint', () => {
     );
     expect(hintFor({ code: 'invalid-lease', path, text: 'lease needs' })).toBe('remove it');
     const list = 'cannot unmarshal !!map into []config.YamlRateLimit';
-    expect(hintFor({ code: 'wrong-type', path: [], text: list })).toContain(
+    const limits = ['descriptors', 0, 'rate_limits'];
+    expect(hintFor({ code: 'wrong-type', path: limits, text: list })).toContain(
       'rate_limits is a list of 2 to 8',
     );
     const tooLong = "the window '20h1s' is 72001s";
@@ -147,6 +149,20 @@ describe('a hint', () => {
     ['empty-domain', 'spec.domain', 'config file cannot have empty domain', /^write domain: /],
   ] as const)('finds the hint for %s behind the path of a manifest: %s', (code, path, words, hint) => {
     expect(hintFor({ code, path: path.split('.'), text: `${path}: ${words}` }, 'n')).toMatch(hint);
+  });
+
+  it.each([
+    ['calendar', "the text 'month'", 'write calendar: { unit: month, timezone: Europe/Zurich }'],
+    ['metadata', 'null', 'metadata is a mapping'],
+  ])('for %s of a manifest that is %s is the one of a rule file', (field, found, hint) => {
+    const path = ['spec', 'descriptors', 0, field];
+    const text = `spec.descriptors[0].${field}: must be an object, found ${found}`;
+    expect(hintFor({ code: 'wrong-type', path, text })).toBe(hint);
+  });
+
+  it('does not ask for a rateLimit where an override has no such field', () => {
+    const text = "spec.rateLimit: 'rateLimit' is no field of an override: domain, match are";
+    expect(hintFor({ code: 'wrong-type', path: ['spec', 'rateLimit'], text })).toBeUndefined();
   });
 
   it('says what a calendar, marks and an empty reserve are', () => {

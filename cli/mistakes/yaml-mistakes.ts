@@ -13,6 +13,8 @@ export interface YamlMistake extends TextPlace {
 /** A template that helm or another program should have filled in; the mistake is at the first one of the file. */
 const template = /\{\{-?\s*(?:\.|-|\/\*|[a-z]+[\s.])/;
 
+export const chartHint = 'check the rendered chart: helm template <chart> | weir check -';
+
 /** Chosen: a template or an open bracket farther away is not searched for. */
 const farthestLines = 2_000;
 
@@ -66,8 +68,7 @@ export function templateMistake(
   for (let line = Math.max(from, to - farthestLines); line <= to; line++) {
     const at = lines.lineText(line)?.search(template) ?? -1;
     if (at === -1) continue;
-    const hint = 'check the rendered chart: helm template <chart> | weir check -';
-    return { line, column: at + 1, text: 'this is a template that is not rendered', hint };
+    return { line, column: at + 1, text: 'this is a template that is not rendered', hint: chartHint };
   }
   return undefined;
 }
