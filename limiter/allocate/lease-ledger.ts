@@ -25,7 +25,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   if held.err then
     refused = held
   elseif missing then
-    if held[1] then pcall('DEL', ledger) end
+    if held[1] and type(pcall('DEL', ledger)) == 'table' then pcall('PEXPIRE', ledger, '0') end
   elseif not isNew then
     total, holders = tonumber(held[1]) or 0, tonumber(held[2]) or 0
     if held[3] then
@@ -33,6 +33,9 @@ local function lease(at, limiter, key, ledger, reserved, refused)
       last, mine, spent = tonumber(a) or 0, tonumber(b) or 0, tonumber(c) or spent
     end
   end
+  local shares = number(9) > 0
+  local all = shares and not refused and pcall('HGETALL', ledger)
+  if all and all.err then refused = all end
   local ttl = words[at + 13]
   local stays = missing and ttl == '0'
   local isNewer = number(0) > last and not refused
@@ -45,7 +48,6 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   local after = math.min(max, floor + math.min(number(12), math.max(number(11), now - floor + number(10))))
   local granted = 0
   local left, sharers = number(5) - after, holders + 1
-  local shares = number(9) > 0
   if isNewer and not stays then
     if shares then granted = number(2) + math.min(number(3), math.max(0, left - number(2)))
     elseif number(3) >= 2 and left >= sharers * number(4) then
@@ -72,11 +74,17 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     local charged = number(7) + granted - number(2)
     if shares then own = string.format('%s %.0f %.0f %.0f', own, charged, number(8), atMs + number(9)) end
     local wrote = pcall('HMSET', ledger, 't', total + granted, 'n', holders, limiter, own)
-    if wrote.err then return lease(at, limiter, key, ledger, reserved, wrote) end
-    if forgets then
-      pcall('HDEL', ledger, limiter)
-      if holders == 0 and pcall('HLEN', ledger) == 2 then pcall('DEL', ledger) end
+    -- Without the right to end it, no ledger is made.
+    if isNew and not wrote.err then
+      local life = missing or pcall('PTTL', key)
+      if type(life) ~= 'number' or life <= 0 then life = ttl * 1000 end
+      local ends = pcall('PEXPIRE', ledger, life)
+      if type(ends) == 'table' then
+        pcall('DEL', ledger)
+        wrote = ends
+      end
     end
+    if wrote.err then return lease(at, limiter, key, ledger, reserved, wrote) end
   end
   local wrote
   if missing then
@@ -85,17 +93,21 @@ local function lease(at, limiter, key, ledger, reserved, refused)
     wrote = pcall('INCRBY', key, after + granted - value)
   end
   if type(wrote) == 'table' and wrote.err then
-    -- The ledger would have no time to live.
-    if isNewer and isNew then pcall('DEL', ledger) end
+    -- Nothing was granted.
+    if isNewer and isNew then pcall('DEL', ledger)
+    elseif isNewer then
+      pcall('HMSET', ledger, 't', held[1], 'n', held[2] or 0, limiter, held[3] or '')
+      if not held[3] then pcall('HDEL', ledger, limiter) end
+    end
     return wrote
   end
-  if isNewer and isNew then
-    local life = pcall('PTTL', key)
-    if type(life) == 'number' and life > 0 then pcall('PEXPIRE', ledger, life) end
+  if isNewer and not isNew and forgets then
+    pcall('HDEL', ledger, limiter)
+    if holders == 0 and pcall('HLEN', ledger) == 2 then pcall('DEL', ledger) end
   end
   if not shares or refused then return now, total, refused or granted end
   -- Limiters that sent nothing for this long need nothing any more.
-  local charged, hungry, all = 0, 0, pcall('HGETALL', ledger)
+  local charged, hungry = 0, 0
   for i = 1, #all, 2 do
     local a, b, till = string.match(all[i + 1], '^%d+ %d+ %d+ (%-?%d+) (%d+) (%d+)$')
     if a and all[i] ~= limiter and tonumber(till) > atMs then charged, hungry = charged + a, hungry + b end

@@ -159,6 +159,11 @@ async function look(part: Operation[], places: ReservationPlaces): Promise<void>
   for (const op of part) op.verb = 'reserve';
 }
 
+/** Undoes what a call just reserved in all of its places. */
+export async function undoSpread(ops: readonly Operation[], places: ReservationPlaces): Promise<void> {
+  await Promise.all([...Map.groupBy(ops, places.placeOf).values()].map((part) => undo(part, places)));
+}
+
 /** Undoes a part, but not earlier reservations: if a marker was left out, its youngest reservation does not belong to this call. */
 async function undo(part: readonly Operation[], places: ReservationPlaces): Promise<void> {
   const { isMarker } = holdOf(part).reservation;

@@ -46,7 +46,7 @@ async function problemsOf(client: Redis, hash: string, options: BookOptions): Pr
     client.zrange(set, '0', '-1', 'WITHSCORES'),
     client.pttl(hash),
     client.pttl(set),
-    client.pttl(anyReservedKey),
+    options.isClockOfServer ? client.pttl(anyReservedKey) : 0,
   ]);
   // It ended meanwhile, or was never any.
   if (Object.keys(fields).length === 0) return [];

@@ -73,7 +73,10 @@ async function releaseReservations(commands: KeyedCommands, key: string, recordM
     const records = await commands.send(hash, 'hlen', [hash]);
     if (integerReply('HLEN', records, 0, largestExactNumber) === 0) return;
     // In place of the counter, which may exist again, the script gets a key that never exists.
-    const keys = ['3', `weir:reserve-none:${hash}`, hash, set];
+    const none = `weir:reserve-none:${hash}`;
+    // Without the right to remove the counter, they are not released.
+    await commands.send(hash, 'del', [none]);
+    const keys = ['3', none, hash, set];
     const shape = `d - 1 1 0 1 ${window || '-'} - 0 0 r`;
     const call = ['1', 'p', '-'];
     const terms = ['1', String(recordMs), '0', 'fixed 0', shape, '1'];

@@ -1,6 +1,6 @@
 /** Reservations in a Redis Cluster. Counters with one hash tag are in one slot. The note of a reservation has a separate slot. */
 import { failAll, type Operation } from '../../operation.ts';
-import { type ReservationPlaces, submitSpread } from '../../spread-reservations.ts';
+import { type ReservationPlaces, submitSpread, undoSpread } from '../../spread-reservations.ts';
 import { hashTagOf, type Notes } from '../../store.ts';
 import { StoreError } from '../../store-error.ts';
 
@@ -26,6 +26,7 @@ async function reserveNoted(
   const call = ops[0]!.hold!.reservation;
   const { id, owner } = call;
   const ask = (): Promise<void> => new Promise((resolve) => submitSpread(ops, places, resolve));
+  let isNew = false;
   try {
     const noted = await notes.recall(id);
     if (noted !== undefined && noted !== note) {
@@ -41,10 +42,12 @@ async function reserveNoted(
     call.note = note;
     const failed = ops.some(({ error }) => error !== undefined);
     if (failed || (call.outcome !== 'reserved' && call.outcome !== 'repeated')) return;
+    isNew = call.outcome === 'reserved';
     const ttlMs = Math.max(...ops.map(({ hold }) => hold!.ttlMs));
     await notes.note({ id, text: note, ttlMs, owner });
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
+    if (isNew) await undoSpread(ops, places);
     failAll(ops, error);
   }
 }

@@ -46,8 +46,7 @@ end`;
 
 /**
  * A bound is a table of its kind and its numbers (`Bound.scriptText`). The state of a counter is three numbers. A key holds a fixed
- * window's total as a number, so that a plain fixed window may count in the same key. It holds all other states as `1:2:3`. Redis
- * rejects a script's first write or none, so a group is written whole.
+ * window's total as a number, so that a plain fixed window may count in the same key. It holds all other states as `1:2:3`.
  */
 export const luaBoundKinds = `
 -- Returns the text that the key holds, false if it is missing, and its numbers; or an error.
@@ -77,9 +76,17 @@ local function write(key, bound, ttl, text, a, b, c)
   if text and held <= max then return pcall('INCRBY', key, a - held) end
   -- A value above max becomes the answered value, and keeps its time to live.
   local left = text and pcall('PTTL', key)
-  if type(left) == 'number' and left > 0 then return pcall('PSETEX', key, left, string.format('%.0f', a)) end
+  local wrote = type(left) == 'number' and left > 0 and pcall('PSETEX', key, left, string.format('%.0f', a))
+  if wrote and not wrote.err then return wrote end
   return pcall('SETEX', key, ttl, string.format('%.0f', a))
 end
+`;
+
+/** Restores the text that a key held before it was written. */
+export const luaRestoreCounter = `
+if not text then pcall('DEL', key)
+elseif (tonumber(text) or max + 1) <= max then pcall('INCRBY', key, text - pcall('GET', key))
+else pcall('SETEX', key, ttl, text) end
 `;
 
 /** Counts groups of keys with bounds. It follows `luaWords` and `over`, which is the same as for `luaReportOver`. */
@@ -129,7 +136,14 @@ local function step(first, size, at, stride, hits, times)
       if hits > 0 then a, b, c = take(bound, a, b, c, times * hits)
       else a, b, c = giveBack(bound, a, b, c, times * -hits) end
       local wrote = write(KEYS[first + i], bound, words[at + (i - 1) * stride], before[i], a, b, c)
-      if type(wrote) == 'table' and wrote.err then return wrote end
+      if type(wrote) == 'table' and wrote.err then
+        -- A full Redis rejects the first write or none, but the user may lack the right to a later one: a group is written whole.
+        for n = 1, i - 1 do
+          local key, ttl, text = KEYS[first + n], words[at + (n - 1) * stride], before[n]
+          ${luaRestoreCounter}
+        end
+        return wrote
+      end
     end
   end
 end
@@ -234,14 +248,19 @@ if argc == 2 then
 end
 local first, at, count = 0, 1, 0
 while at <= size do
-  local exceeds, stop, together, overTogether, arg, i = {}, false, 0, 0, at + 1, 1
+  local exceeds, unread, stop, together, overTogether, arg, i = {}, nil, false, 0, 0, at + 1, 1
   count = tonumber(words[at])
   while i <= count do
     local hits, group = tonumber(words[arg]), countGroup and tonumber(words[arg + 5]) or 1
     if hits and hits >= 0 then
       for n = 0, group - 1 do
         local used = usedOf(KEYS[first + i + n], arg + stride * n)
-        if type(used) == 'number' and used + hits > tonumber(words[arg + stride * n + 1]) then exceeds[i] = true end
+        if type(used) == 'number' then
+          if used + hits > tonumber(words[arg + stride * n + 1]) then exceeds[i] = true end
+        elseif used then
+          unread = unread or {}
+          unread[i] = used
+        end
       end
       if words[arg + 2] == 't' then
         together = together + 1
@@ -260,8 +279,10 @@ while at <= size do
     if countGroup and words[arg + 4] ~= '0' then
       countGroup(first + i - 1, group, arg, hits, isHeldBack)
     else
-      local key, after = KEYS[first + i], nil
-      if hits and hits < 0 then
+      local key, after = KEYS[first + i], unread and unread[i]
+      if after then
+        -- It is unknown whether it is over, so it is not counted.
+      elseif hits and hits < 0 then
         after = clamp(key, hits, '0', max, '0')
         if type(after) == 'number' then after = math.max(0, after + hits) end
       elseif hits and hits > 0 and not isHeldBack then

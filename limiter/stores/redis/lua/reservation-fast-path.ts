@@ -41,9 +41,9 @@ local function noteAny(lifeMs)
   if ARGV[last + 3] ~= '1' then return end
   -- The user may have no right to this key, which is not in KEYS.
   local left = pcall('PTTL', '${anyReservedKey}')
-  if type(left) == 'number' and left < lifeMs then
-    pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
-  end
+  if type(left) == 'number' and left >= lifeMs then return end
+  local wrote = pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
+  if wrote.err then pcall('SETEX', '${anyReservedKey}', format('%d', lifeMs / 1000 + 1), '1') end
 end
 for text in string.gmatch(ARGV[last + 4], '[^;]+') do bounds[#bounds + 1] = text end
 -- Each shape is, in words: the verb, its flags, the number of its counters, of those in all places, and of descriptors; then for each
@@ -100,13 +100,14 @@ while at <= last do
       if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
     end
     local amountText, change, changeText, limit, reserved = ARGV[at + 2], 0, '0', shape.capacity, 0
+    local noted
     if shape.isReserve then
       if known or count >= maxOpen then break end
       change, changeText = amountText + 0, amountText
       if change >= plain or change + taken > limit then break end
       if shape.hasNote then
-        local noted = pcall('GET', KEYS[key + 3])
-        if type(noted) == 'string' and noted ~= ARGV[at + 3] then break end
+        noted = pcall('GET', KEYS[key + 3])
+        if noted and noted ~= ARGV[at + 3] then break end
       end
     else
       reserved = known and match(known, shape.record)
@@ -140,15 +141,25 @@ while at <= last do
         if shape.dueMs < due then due = shape.dueMs end
         local isLonger = ends < shape.keptMs
         if isLonger then ends = shape.keptMs + 60000 + floor((shape.keptMs - nowMs) / 8) end
-        err = pcall('ZADD', set, shape.due, name)
+        -- If only the set was evicted, it is created again here.
+        local left = isLonger and -2 or pcall('PTTL', set)
+        local life = (type(left) == 'table' or left < 0) and format('%d', ends - nowMs)
+        -- Both keys must end. So a user without the right to this creates none.
+        if life then err = pcall('PEXPIRE', hash, life) end
+        if type(err) ~= 'table' and shape.hasNote then
+          local wrote = pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[at + 3])
+          err = wrote.err and wrote
+        end
+        if type(err) ~= 'table' then err = pcall('ZADD', set, shape.due, name) end
         if type(err) ~= 'table' then
           err = pcall('HMSET', hash, name, shape.opens .. amountText .. shape.rest,
             'h', pack(headForm, window, count, taken, due, forget, ends, others))
+          if err.err then pcall('ZREM', set, name) end
         end
-        -- If only the set was evicted, it is created again here.
-        if not err.err and (isLonger or pcall('PTTL', set) == -1) then
+        if err.err then
+          if shape.hasNote and not noted then pcall('DEL', KEYS[key + 3]) end
+        elseif life then
           noteAny(ends - nowMs)
-          local life = format('%d', ends - nowMs)
           pcall('PEXPIRE', hash, life)
           pcall('PEXPIRE', set, life)
         end
@@ -157,10 +168,11 @@ while at <= last do
         if count < 0 or taken < 0 then count, taken = 0, 0 end
         if count == 0 and others == 0 then due = closed end
         if isMarker then
-          err = pcall('ZREM', set, name)
-          if type(err) ~= 'table' then err = pcall('HDEL', hash, name) end
-          if type(err) ~= 'table' then
-            err = pcall('HMSET', hash, 'h', pack(headForm, window, count, taken, due, forget, ends, others))
+          err = pcall('HMSET', hash, 'h', pack(headForm, window, count, taken, due, forget, ends, others))
+          if not err.err then
+            err = pcall('HDEL', hash, name)
+            if type(err) ~= 'table' then err = pcall('ZREM', set, name) end
+            if type(err) == 'table' then pcall('HMSET', hash, name, known, 'h', head) end
           end
         else
           -- It stays in the set unchanged until others are swept.
@@ -172,10 +184,13 @@ while at <= last do
       isCommon = type(err) ~= 'table' or not err.err
     end
     if not isCommon then
-      if former == 0 then pcall('DEL', counter) else pcall('INCRBY', counter, format('%d', 0 - change)) end
+      if former ~= 0 then pcall('INCRBY', counter, format('%d', 0 - change))
+      elseif type(pcall('DEL', counter)) == 'table' then
+        lives = lives or wordsOf(ARGV[argc])
+        pcall('SETEX', counter, lives[number], '0')
+      end
       break
     end
-    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[at + 3]) end
     out[reported + 1], out[reported + 2], out[reported + 3] = total, taken, count
     reported = reported + 3
     if shape.isSettle then

@@ -18,7 +18,7 @@ ${luaOfAlgorithms('maxTaken')}
 ${luaOfAlgorithms('giveBackOf')}
 -- The table of the functions: each local that a function refers to makes the next functions more expensive to create.
 local my = {}
--- Values are read once for several calls, and then all are written. So Redis rejects a write that it cannot do at the first one.
+-- Values are read once for several calls, and then all are written (reservation-writes.ts).
 local sides, counters, sideList, counterList
 local failure, isShort
 
@@ -402,71 +402,5 @@ function my.oldestOf(counter)
     end
   end
   return oldest
-end
-
--- Writes a list with two items for each field, in parts, because a command takes no more.
-function my.writeParts(command, key, list)
-  for i = 1, #list, 1000 do
-    local wrote = pcall(command, key, unpack(list, i, math.min(#list, i + 999)))
-    if type(wrote) == 'table' and wrote.err then return wrote end
-  end
-end
-
-function my.writeSide(side)
-  local scored, gone = {}, {}
-  for name, score in pairs(side.scores) do
-    if score then
-      scored[#scored + 1] = my.number(score)
-      scored[#scored + 1] = name
-    else
-      gone[#gone + 1] = name
-    end
-  end
-  local set, unset = {}, {}
-  for field in pairs(side.dirty) do
-    local text = side.fields[field]
-    if text then
-      set[#set + 1] = field
-      set[#set + 1] = text
-    else
-      unset[#unset + 1] = field
-    end
-  end
-  -- Both keys end with the last reservation. Without an end there was none, and there is nothing to store.
-  if side.isChanged and side.ends > 0 then
-    local window = side.window == '-' and -2 or tonumber(side.window) or -1
-    set[#set + 1] = 'h'
-    set[#set + 1] = pack(headForm, window, side.count, side.taken, side.due, side.forget, side.ends, side.others)
-  end
-  local err = my.writeParts('ZADD', side.set, scored) or my.writeParts('HMSET', side.hash, set)
-    or my.writeParts('HDEL', side.hash, unset) or my.writeParts('ZREM', side.set, gone)
-  -- If only the set was evicted, it is created again here.
-  local isLonger = side.isLonger or (#scored > 0 and pcall('PTTL', side.set) == -1)
-  if not err and isLonger then
-    noteAny(side.ends - nowMs)
-    pcall('PEXPIRE', side.hash, my.number(side.ends - nowMs))
-    pcall('PEXPIRE', side.set, my.number(side.ends - nowMs))
-  end
-  return err
-end
-
--- makes: whether any of the calls creates a record.
-function my.begin()
-  my.makes = false
-  sides, counters, sideList, counterList = {}, {}, {}, {}
-end
-
-function my.writeAll()
-  for i = 1, #sideList do
-    local err = my.writeSide(sideList[i])
-    if err then return err end
-  end
-  for i = 1, #counterList do
-    local one = counterList[i]
-    if one.changed then
-      local wrote = write(one.key, one.bound, one.life, one.text, one.a, one.b, one.c)
-      if type(wrote) == 'table' and wrote.err then return wrote end
-    end
-  end
 end
 `;

@@ -2,6 +2,7 @@
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservationFastPath, luaReservationSetUp } from './reservation-fast-path.ts';
 import { luaReservations } from './reservation-records.ts';
+import { luaReservationWrites } from './reservation-writes.ts';
 import { oomError } from './scripts.ts';
 
 /**
@@ -21,7 +22,7 @@ while at <= last do
 ${luaReservationFastPath}
 if at > last then break end
 if not doUncommon then
-${luaBoundKinds}${luaReservations}
+${luaBoundKinds}${luaReservations}${luaReservationWrites}
 -- Records that the amount was just charged, or, for \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
   my.makes = true
@@ -65,6 +66,7 @@ function my.isKnown(call)
   local known, expires, isOther = 0, 0, false
   if call.note then
     local noted = pcall('GET', call.noteKey)
+    if type(noted) == 'table' then failure = noted end
     isOther = type(noted) == 'string' and noted ~= call.note
   end
   for i = 1, #list do
@@ -374,35 +376,30 @@ local doing = { r = my.reserve, s = my.settle, l = my.look, d = my.discard }
 
 -- Does calls until the next one may be common. A refused call is mostly followed by another refused one.
 doUncommon = function()
-  local notes, before = {}, reported
+  local notes, before, err = {}, reported, nil
   my.begin()
   repeat
-    failure = nil
-    local call, err = my.readCall()
+    local call, unread = my.readCall()
     local outcome, first, second
-    if not err then
-      outcome, first, second = doing[call.kind](call)
-      err = failure
-    end
+    if not unread then outcome, first, second = doing[call.kind](call) end
     reported = reported + 1
-    out[reported] = err or my.reportCall(outcome, first, second, call)
-    if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
-      notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
+    out[reported] = unread or my.reportCall(outcome, first, second, call)
+    if not unread and call.note and (outcome == 'reserved' or outcome == 'repeated') then
+      local lifeMs = my.number(math.max(1, first + recordMs - nowMs))
+      notes[#notes + 1] = { key = call.noteKey, text = call.note, lifeMs = lifeMs, isNew = outcome == 'reserved' }
     end
     local next = at <= last and shapes[ARGV[at]]
   until not next or (next.isCommon and outcome ~= 'refused' and outcome ~= 'full')
-  local err = my.writeAll()
+  err = failure or my.writeAll(notes)
   if err and not my.makes and find(err.err, '${oomError}') then
     -- Redis is full: see the common settle.
     pcall('HDEL', sideList[1].hash, '')
-    err = my.writeAll()
+    err = my.writeAll(notes)
   end
   if err then
     -- None of these was charged.
     for i = before + 1, reported do out[i] = err end
-    notes = {}
   end
-  for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
 end
 end
 doUncommon()

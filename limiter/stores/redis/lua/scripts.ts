@@ -33,8 +33,8 @@ export const luaCounting = `${luaBase}
 -- The key is above max, or INCRBY would overflow: it becomes max and keeps its time to live.
 local function saturate(key, ttl)
   local left = pcall('PTTL', key)
-  if type(left) == 'number' and left > 0 then return pcall('PSETEX', key, left, '9007199254740991') end
-  return pcall('SETEX', key, ttl, '9007199254740991')
+  local wrote = type(left) == 'number' and left > 0 and pcall('PSETEX', key, left, '9007199254740991')
+  if not wrote or wrote.err then pcall('SETEX', key, ttl, '9007199254740991') end
 end
 
 -- Formats a number for the answer: the client may read integers near max with an error of one, but it reads text exactly.
@@ -69,11 +69,11 @@ local function add(key, hits, ttl, after)
   if before == 0 then
     local expire = pcall('EXPIRE', key, ttl)
     if type(expire) == 'table' then
-      pcall('DEL', key)
+      if type(pcall('DEL', key)) == 'table' then pcall('SETEX', key, ttl, '0') end
       return expire
     end
   elseif after > max then
-    before = pcall('DECRBY', key, hits)
+    before = pcall('INCRBY', key, '-' .. hits)
     saturate(key, ttl)
     if before > max then return max end
   end
