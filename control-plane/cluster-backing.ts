@@ -131,10 +131,10 @@ export class ClusterBacking implements Backing {
   }
 
   get #policy(): Policy | undefined {
-    const { accesses, accessVersions } = this.fleets;
+    const { policy } = this.fleets;
     const records = this.#domains === undefined ? noPolicy.records : this.#domains.records;
     const { schemas } = this.schemas;
-    return accesses && records && schemas && { fleets: accesses, accessVersions, records, schemas };
+    return policy && records && schemas && { ...policy, records, schemas };
   }
 
   start(): void {

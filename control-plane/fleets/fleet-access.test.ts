@@ -15,11 +15,11 @@ const selecting = (selector: NamespaceSelector, generation = 1): FleetObject =>
   fleet({ allowedNamespaces: { from: 'Selector', selector } }, generation);
 
 const known = (labels: Record<string, Labels>) => ({
-  labels: new Map(Object.entries(labels)),
+  all: new Map(Object.entries(labels).map(([name, its]) => [name, { labels: its }])),
   outage: undefined,
 });
-const nothing = { labels: undefined, outage: undefined };
-const forbidden = { labels: undefined, outage: 'namespaces is forbidden' };
+const nothing = { all: undefined, outage: undefined };
+const forbidden = { all: undefined, outage: 'namespaces is forbidden' };
 
 /** Of `a` and `b`, who may use the fleet; or why nobody knows. */
 function admitted({ access }: AccessReading): string[] | string {

@@ -54,32 +54,32 @@ async function setUp({
 
 it('there are no fleets if their definition is not installed', async () => {
   const { store } = await setUp({ problems: { [path]: 404 } });
-  await soon(() => expect(store.accesses).toEqual(new Map()));
+  await soon(() => expect(store.policy?.fleets).toEqual(new Map()));
 });
 
 it('it is unknown who may use a fleet while fleets may not be read', async () => {
   const { store, wait } = await setUp({ problems: { [path]: 403 } });
   await wait(45_000);
-  expect(store.accesses).toBeUndefined();
+  expect(store.policy).toBeUndefined();
 });
 
 it('the permitted users of a fleet are unknown until the labels of namespaces are known', async () => {
   const { api, store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 503 } });
   await wait(45_000);
-  expect(store.accesses).toBeUndefined();
+  expect(store.policy).toBeUndefined();
   api.problems.clear();
   api.lists.set(namespaces, [{ metadata: { name: 'shop', labels: { team: 'a' } } }]);
   await wait(5_000);
-  const access = store.accesses!.get('edge') as { admits(namespace: string): boolean };
+  const access = store.policy!.fleets.get('edge') as { admits(namespace: string): boolean };
   expect([access.admits('shop'), access.admits('mail')]).toEqual([true, false]);
 });
 
 it('a fleet stays unknown, and others are decided, if the labels may not be read for good', async () => {
   const { store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 403 } });
   await wait(20_000);
-  expect(store.accesses).toBeUndefined();
+  expect(store.policy).toBeUndefined();
   await wait(25_000);
-  expect(store.accesses!.get('edge')).toMatchObject({ unknown: expect.stringContaining('status 403') });
+  expect(store.policy!.fleets.get('edge')).toMatchObject({ unknown: expect.stringContaining('status 403') });
 });
 
 it.each([401, 403, 404])('a fleet says at once that its endpoints are answered with %i', async (status) => {

@@ -102,8 +102,8 @@ export function expectationOf(
 
 /** The cluster's namespaces, as far as they are known. */
 export interface KnownNamespaces {
-  /** Labels by the name of the namespace. Undefined while they are unknown. */
-  labels: ReadonlyMap<string, Labels> | undefined;
+  /** All namespaces by name. Undefined while they are unknown. */
+  all: ReadonlyMap<string, { labels: Labels }> | undefined;
   /** The version of the newest edit that may have changed labels. Undefined before one. */
   edited?: string | undefined;
   /** The reason why the labels cannot be watched now. Undefined if they are watched, or will be soon. */
@@ -154,7 +154,7 @@ export function readAccess(
   const edited = selector && namespaces.edited;
   const facts = { uid, generation, names, edited, outage };
   if (isDeepStrictEqual(before?.facts, facts)) return before!;
-  const versions = versionsOf(fleet, edited);
+  const versions = versionsOf(fleet, edited, before);
   const invalid = (message: string) =>
     staying({ reason: 'Invalid', message: `spec.${message}` }, { facts, versions }, before);
   const unfit = (selector?.matchExpressions ?? []).findIndex(hasUnfitValues);
@@ -174,20 +174,26 @@ export function readAccess(
   return { access, problem: reported && { ...reported, meanwhile: staysKnown }, facts, versions };
 }
 
-function versionsOf({ resourceVersion }: FleetObject, edited: string | undefined): ObjectVersions {
-  return {
+/** Returns the same value for the same versions. */
+function versionsOf(
+  { resourceVersion }: FleetObject,
+  edited: string | undefined,
+  before: AccessReading | undefined,
+): ObjectVersions {
+  const versions = {
     ...(resourceVersion !== undefined && { [accessWatches.fleets]: resourceVersion }),
     ...(edited !== undefined && { [accessWatches.namespaces]: edited }),
   };
+  return before !== undefined && isDeepStrictEqual(before.versions, versions) ? before.versions : versions;
 }
 
 /** Returns the problems of the object itself, independent of namespaces. */
 export function accessProblem(fleet: FleetObject): string | undefined {
-  return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
+  return readAccess(fleet, { all: new Map(), outage: undefined }, undefined).problem?.message;
 }
 
-function chosen({ labels }: KnownNamespaces, selects: LabelSelector): string[] | undefined {
-  return labels && [...labels].flatMap(([name, its]) => (selects(its) ? name : [])).sort();
+function chosen({ all }: KnownNamespaces, selects: LabelSelector): string[] | undefined {
+  return all && [...all].flatMap(([name, { labels }]) => (selects(labels) ? name : [])).sort();
 }
 
 function namespacesUnknown(outage: string): Fault {

@@ -17,14 +17,8 @@ import type {
   FleetProblem,
   FollowedFleet,
 } from '../model/config-object.ts';
-import type { FleetAccesses } from '../model/domain-owners.ts';
-import {
-  type AccessVersions,
-  accessWatches,
-  isReached,
-  noVersions,
-  type ObjectVersions,
-} from '../model/object-versions.ts';
+import { accessWatches, isReached, type ObjectVersions, shownVersions } from '../model/object-versions.ts';
+import type { Policy } from '../reconcile/decide.ts';
 import { Pump } from '../replicas/pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -50,12 +44,15 @@ export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   changed(): void;
   /** Called when `followed` may have changed. */
   shown(): void;
-  /** Called when `accesses` has changed. */
+  /** Called when `policy` has changed. */
   accessChanged(): void;
   clock: Clock;
   timers: Timers;
   random(): number;
 }
+
+/** Access rules, and the versions of the API server that they follow from, by fleet. */
+type FleetPolicy = Required<Pick<Policy, 'fleets' | 'accessVersions'>>;
 
 interface NamespaceLabels {
   labels: Labels;
@@ -76,11 +73,6 @@ function hasAny(watch: SliceWatch | undefined): watch is SliceWatch {
   return watch?.isListed === true && watch.items.size > 0;
 }
 
-/** Returns the same value for the same versions. */
-function versionsAfter(before: ObjectVersions | undefined, now: ObjectVersions): ObjectVersions {
-  return before !== undefined && isDeepStrictEqual(before, now) ? before : now;
-}
-
 /** Chosen: the wait before a rejected fleet is created again. */
 const pauseAfterRejectionMs = 30_000;
 
@@ -95,16 +87,13 @@ export class FleetStore {
   #namespaces: ResourceWatch<NamespaceLabels> | undefined;
   /** The version of the newest edit of a namespace that may have changed its labels. */
   #namespacesEdited: string | undefined;
-  #versions = noVersions;
   /** The reason why namespaces cannot be watched now. */
   #namespacesOutage: Outage | undefined;
   /** Accesses by fleet. */
   #accesses: ReadonlyMap<string, AccessReading> = new Map();
-  #reported: { accesses: FleetAccesses | undefined; versions: AccessVersions; specs: string } = {
-    accesses: undefined,
-    versions: new Map(),
-    specs: '',
-  };
+  #policy: FleetPolicy | undefined;
+  /** The generations of the fleets whose expectations were reported last. */
+  #reportedSpecs = '';
   readonly #path: string;
   /** Names of fleets to create. */
   readonly #missing = new Set<string>();
@@ -157,24 +146,17 @@ export class FleetStore {
     return this.fleets.map((object) => ({ object, problem: this.#problemOf(object) }));
   }
 
-  /** The access rules of all fleets. Undefined while they are unknown. The value is replaced with each change. */
-  get accesses(): FleetAccesses | undefined {
-    return this.#reported.accesses;
+  /** The access rules of all fleets. Undefined while they are unknown. The value is replaced with each edit. */
+  get policy(): FleetPolicy | undefined {
+    return this.#policy;
   }
 
-  /** The versions that `accesses` follows from, by fleet. The value is replaced with each edit. */
-  get accessVersions(): AccessVersions {
-    return this.#reported.versions;
-  }
-
-  /** The versions up to which `accesses` is known. */
+  /** The versions up to which `policy` is known. */
   get versions(): ObjectVersions {
-    const watches = { [accessWatches.fleets]: this.#fleets, [accessWatches.namespaces]: this.#namespaces };
-    const known = Object.entries(watches).flatMap(([key, watch]) =>
-      watch?.resourceVersion === undefined ? [] : [[key, watch.resourceVersion] as const],
-    );
-    this.#versions = { ...this.#versions, ...Object.fromEntries(known) };
-    return this.#versions;
+    return shownVersions([
+      [accessWatches.fleets, this.#fleets],
+      [accessWatches.namespaces, this.#namespaces],
+    ]);
   }
 
   #problemOf({ name, spec: { service } }: FleetObject): FleetProblem | undefined {
@@ -230,15 +212,15 @@ export class FleetStore {
     this.#followNamespaces();
     this.#readAccesses();
     const specs = JSON.stringify(this.fleets.map(({ uid, generation }) => [uid, generation]));
-    const isReported = specs === this.#reported.specs;
-    this.#reported.specs = specs;
+    const isReported = specs === this.#reportedSpecs;
+    this.#reportedSpecs = specs;
     if (isReported) this.#options.shown();
     else this.#options.changed();
   }
 
   /** Without the definition, there are no fleets. Without the right to read fleets, they are unknown, and decisions wait. */
   #fleetsFailed(failure: Outage | undefined): void {
-    if (failure?.status === 404 && this.#reported.accesses === undefined) this.#reportAccesses(new Map());
+    if (failure?.status === 404 && this.#policy === undefined) this.#reportAccesses();
   }
 
   #followNamespaces(): void {
@@ -284,9 +266,8 @@ export class FleetStore {
   #readAccesses(): void {
     const { isListed = false, items } = this.#namespaces ?? {};
     const outage = this.#namespacesOutage;
-    const labels = new Map([...(items ?? [])].map(([name, one]) => [name, one.labels] as const));
     const namespaces = {
-      labels: isListed ? labels : undefined,
+      all: isListed ? items : undefined,
       edited: this.#namespacesEdited,
       outage: outage?.reason,
     };
@@ -299,24 +280,26 @@ export class FleetStore {
       lines.fleetNotObeyed(this.#options.log, { fleet: name, ...problem });
     }
     const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRejection !== true;
-    const { accesses, versions } = this.#reported;
-    if (accesses === undefined && isAwaited) return;
-    const isSame =
-      accesses instanceof Map &&
-      accesses.size === this.#accesses.size &&
-      [...this.#accesses].every(
-        ([name, one]) =>
-          accesses.get(name) === one.access && isDeepStrictEqual(versions.get(name), one.versions),
-      );
-    if (isSame) return;
-    this.#reported.versions = new Map(
-      [...this.#accesses].map(([name, one]) => [name, versionsAfter(versions.get(name), one.versions)]),
-    );
-    this.#reportAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
+    if (this.#policy === undefined ? !isAwaited : !this.#isReported(this.#policy)) this.#reportAccesses();
   }
 
-  #reportAccesses(accesses: FleetAccesses): void {
-    this.#reported.accesses = accesses;
+  #isReported({ fleets, accessVersions }: FleetPolicy): boolean {
+    const accesses = [...this.#accesses];
+    return (
+      accessVersions.size === accesses.length &&
+      accesses.every(
+        ([name, { access, versions }]) =>
+          fleets.get(name) === access && accessVersions.get(name) === versions,
+      )
+    );
+  }
+
+  #reportAccesses(): void {
+    const accesses = [...this.#accesses];
+    this.#policy = {
+      fleets: new Map(accesses.map(([name, { access }]) => [name, access])),
+      accessVersions: new Map(accesses.map(([name, { versions }]) => [name, versions])),
+    };
     this.#options.accessChanged();
   }
 

@@ -20,6 +20,19 @@ export interface ApiRequest {
   timeoutMs?: number;
 }
 
+/** The field manager of every server-side apply. */
+export const fieldManager = 'weir-control-plane';
+
+/**
+ * The query and type of server-side apply. The object then has the content of the body, and no other fields that this manager wrote
+ * before.
+ */
+export const serverSideApply = {
+  method: 'PATCH',
+  query: { fieldManager, force: true },
+  contentType: 'application/apply-patch+yaml',
+} as const;
+
 /** An access that the API server has denied to this process with 401 or 403 for so long that the denial will not pass on its own. */
 export interface Denial {
   verb: 'get' | 'list' | 'watch';
@@ -171,13 +184,17 @@ function statusOf(body: string): { reason: string; message: string } {
 }
 
 function statusFields(value: unknown): { code: number; reason: string; message: string } {
-  const fields = typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  const { code, reason, message } = fields;
+  const { code, reason, message } = fields(value);
   return {
     code: typeof code === 'number' ? code : 500,
     reason: typeof reason === 'string' ? reason : '',
     message: typeof message === 'string' ? message : '',
   };
+}
+
+/** Returns the fields of an unchecked value. A value that is no object has none. */
+export function fields(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 /** Returns a single line of bounded length, so that no page fills the log. */

@@ -16,6 +16,18 @@ export function watchKey(kind: ConfigObject['kind'], namespace = '*'): string {
 /** The watches of RateLimitFleets, and of namespaces, whose labels they may select. */
 export const accessWatches = { fleets: fleetPlural, namespaces: 'namespaces' } as const;
 
+/** Returns the versions that watches show. A watch that must list again has none. */
+export function shownVersions(
+  watches: Iterable<
+    readonly [key: string, watch: { readonly resourceVersion: string | undefined } | undefined]
+  >,
+): ObjectVersions {
+  const shown: Record<string, string> = {};
+  for (const [key, watch] of watches)
+    if (watch?.resourceVersion !== undefined) shown[key] = watch.resourceVersion;
+  return shown;
+}
+
 /** The versions of the API server that the access to each fleet follows from. Another value for each edit, even without an effect. */
 export type AccessVersions = ReadonlyMap<string, ObjectVersions>;
 

@@ -3,8 +3,8 @@
  * as signs of life.
  */
 import type { Clock, ProcessTime } from '../../process/time/clock.ts';
-import { hasStatus, isRejection, type KubernetesApi } from '../kubernetes/api.ts';
-import { deleteObject, managedLabels, type Owner, replicaLeaseName, serverSideApply } from './own-objects.ts';
+import { hasStatus, isRejection, type KubernetesApi, serverSideApply } from '../kubernetes/api.ts';
+import { deleteObject, managedLabels, type Owner, replicaLeaseName } from './own-objects.ts';
 
 export interface LeaseApiOptions {
   client: KubernetesApi;

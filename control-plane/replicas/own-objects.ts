@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Clock } from '../../process/time/clock.ts';
-import { hasStatus, type KubernetesApi } from '../kubernetes/api.ts';
+import { fieldManager, hasStatus, type KubernetesApi, serverSideApply } from '../kubernetes/api.ts';
 
 export interface ReplicaNameOptions {
   /** POD_NAME. If it is unset or empty, the host's name and a random text form the name. */
@@ -38,19 +38,6 @@ function asLabel(text: string): string {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 10);
   return label === '' ? hash : `${label.slice(0, longestName - 11).replace(/-+$/, '')}-${hash}`;
 }
-
-/** The field manager of every server-side apply. */
-export const fieldManager = 'weir-control-plane';
-
-/**
- * The query and type of server-side apply. The object then has the content of the body, and no other fields that this manager wrote
- * before.
- */
-export const serverSideApply = {
-  method: 'PATCH',
-  query: { fieldManager, force: true },
-  contentType: 'application/apply-patch+yaml',
-} as const;
 
 /** The label for the purpose of an object. The watches select by it. */
 export const roleLabel = 'ratelimit.weir.dev/role';

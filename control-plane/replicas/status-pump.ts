@@ -6,12 +6,11 @@
 import type { Clock, ProcessTime } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
-import { ApiError, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
+import { ApiError, isTransient, type KubernetesApi, serverSideApply } from '../kubernetes/api.ts';
 import { kindOf, objectKey, type StatusObject } from '../model/config-object.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { serverSideApply } from './own-objects.ts';
 import { Pump } from './pump.ts';
 import type { StatusEntry, StatusQueue } from './status-queue.ts';
 

@@ -1,12 +1,12 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/language/kinds.ts';
 import { classNameOf } from '../../rules/reader/manifest-reader.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
+import { fieldManager, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
-import { noVersions, type ObjectVersions, watchKey } from '../model/object-versions.ts';
+import { type ObjectVersions, shownVersions, watchKey } from '../model/object-versions.ts';
 import { VersionedMap } from '../model/versioned-map.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
@@ -18,7 +18,7 @@ export interface ObjectSource {
   start(listener: SourceListener): void | Promise<void>;
   /** The last known objects by uid. The map is replaced once an object has changed. Empty before the first complete list. */
   readonly objects: ReadonlyMap<string, ConfigObject>;
-  /** The versions that `objects` shows. */
+  /** The versions that `objects` shows. A missing version is the last known one. */
   readonly versions: ObjectVersions;
   /** The objects that no longer belong to this control plane, by class or labels, while their status still has its name. */
   left(): readonly ConfigObject[];
@@ -54,9 +54,6 @@ export interface KubernetesSourceOptions extends Telemetry {
 
 type Kind = ConfigObject['kind'];
 
-/** The `fieldManager` of status writes: see `serverSideApply`. */
-const ownManager = 'weir-control-plane';
-
 /** An object, and whether it belongs to this control plane by class and labels. If it does not, its spec is not stored. */
 interface Seen {
   object: ConfigObject;
@@ -77,8 +74,6 @@ export class KubernetesSource implements ObjectSource {
   /** The changes that `objects` does not show yet. */
   #changes = new Map<string, ConfigObject | undefined>();
   readonly #left = new Map<string, ConfigObject>();
-  /** A watch that must list again has no version. */
-  #versions = noVersions;
   /** The number of watches that had their first list. */
   #listed = 0;
   /** The number of watches in an outage, and the reported reason for the outage that they share. */
@@ -117,11 +112,7 @@ export class KubernetesSource implements ObjectSource {
   }
 
   get versions(): ObjectVersions {
-    const known = [...this.#watches].flatMap(([key, { resourceVersion: version }]) =>
-      version === undefined ? [] : [[key, version] as const],
-    );
-    this.#versions = { ...this.#versions, ...Object.fromEntries(known) };
-    return this.#versions;
+    return shownVersions(this.#watches);
   }
 
   left(): readonly ConfigObject[] {
@@ -303,8 +294,6 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
   const createdMs = Date.parse(creationTimestamp);
-  const editedMs = timeOfEdit(object);
-  const statusManager = managerOfStatus(object);
   return {
     item: {
       ...(kind && { kind }),
@@ -313,9 +302,8 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
       uid,
       generation,
       createdMs: Number.isNaN(createdMs) ? 0 : createdMs,
-      ...(editedMs === undefined ? {} : { editedMs }),
       ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      ...(statusManager === undefined ? {} : { statusManager }),
+      ...lastWrites(object),
       spec: object['spec'],
       status: readStatus(object['status'], kind),
     },
@@ -324,20 +312,16 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
   };
 }
 
-/** Returns the newest write by any manager that was not a status write. */
-function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | undefined {
-  const times = managedFields
-    .filter(({ subresource }) => subresource === undefined || subresource === '')
-    .map(({ time = '' }) => Date.parse(time))
-    .filter((time) => !Number.isNaN(time));
-  return times.length === 0 ? undefined : Math.max(...times);
-}
-
-/** Returns the newest writer that is not a control plane of Weir. */
-function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): string | undefined {
-  const writers = managedFields.filter(
-    ({ subresource, manager }) => subresource === 'status' && manager !== undefined && manager !== ownManager,
-  );
-  const newest = writers.sort((a, b) => Date.parse(b.time ?? '') - Date.parse(a.time ?? ''))[0];
-  return newest?.manager;
+/** Returns when anything but the status was last written, and the last writer of the status that is not a control plane of Weir. */
+function lastWrites({ metadata }: ApiObject) {
+  const last: Pick<ConfigObject, 'editedMs' | 'statusManager'> = {};
+  let statusMs = Number.NEGATIVE_INFINITY;
+  for (const { subresource = '', manager = fieldManager, time = '' } of metadata.managedFields ?? []) {
+    const ms = Date.parse(time);
+    if (subresource === '' && ms > (last.editedMs ?? Number.NEGATIVE_INFINITY)) last.editedMs = ms;
+    if (subresource !== 'status' || manager === fieldManager || ms <= statusMs) continue;
+    last.statusManager = manager;
+    statusMs = ms;
+  }
+  return last;
 }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
-import { ApiError, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
+import { ApiError, fields, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
 import { defaultWatchLimits } from '../kubernetes/watch.ts';
 import { WatchOutage } from '../kubernetes/watch-progress.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/decision.ts';
@@ -139,18 +139,14 @@ export class SchemaStore {
 
 /** Reads the schemas of `spec`, by kind. It ignores schemas of another form. */
 function schemasOf(document: unknown): PublishedSchemas {
-  const { schemas = {} } = members(members(document)['components']) as { schemas?: object };
+  const { schemas = {} } = fields(fields(document)['components']) as { schemas?: object };
   const found = Object.values(schemas).flatMap((schema: unknown) => {
-    const kindsOf: unknown = members(schema)['x-kubernetes-group-version-kind'];
-    const name = Array.isArray(kindsOf) ? members(kindsOf[0])['kind'] : undefined;
-    const spec = members(members(schema)['properties'])['spec'];
+    const kindsOf: unknown = fields(schema)['x-kubernetes-group-version-kind'];
+    const name = Array.isArray(kindsOf) ? fields(kindsOf[0])['kind'] : undefined;
+    const spec = fields(fields(schema)['properties'])['spec'];
     return typeof name === 'string' && kinds.includes(name)
-      ? [[name, members(spec) as FieldSchema] as const]
+      ? [[name, fields(spec) as FieldSchema] as const]
       : [];
   });
   return new Map(found);
-}
-
-function members(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -180,8 +180,8 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'access to fleets is decided before namespaces are read',
     file: 'control-plane/fleets/fleet-store.ts',
     within: 'FleetStore.#readAccesses',
-    search: 'if (accesses === undefined && isAwaited) return;',
-    replace: '',
+    search: 'this.#policy === undefined ? !isAwaited',
+    replace: 'this.#policy === undefined ? true',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
   },
   {
