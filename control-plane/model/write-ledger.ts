@@ -10,7 +10,7 @@
  *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own, also while later writes are sent
  *
  * There is one entry per object, until `without` removes it. A status without an entry counts as another writer's. When the lead is lost,
- * only confirmed writes of the last minute remain, and another leader may replace them.
+ * all entries end. What the last minute confirmed then only replaces older states of the watch, because another leader may write.
  */
 import { VersionedMap } from './versioned-map.ts';
 
@@ -42,14 +42,23 @@ export type WriteObservation<Kind extends StatusOwner> =
   /** Another writer changed this status. */
   | { is: 'overwritten'; status: StatusOf<Kind> };
 
-interface StatusWrites<Kind extends StatusOwner> {
-  readonly confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
+interface ConfirmedWrite<Kind extends StatusOwner> {
+  readonly status: StatusOf<Kind>;
+  readonly version: string;
+  readonly atMs: number;
+}
+
+/** The writes of an object in a former term of this leader. */
+interface FormerWrites<Kind extends StatusOwner> {
+  readonly confirmed?: ConfirmedWrite<Kind> | undefined;
+  /** The write that was sent last, which may still be in flight. */
+  readonly latest: StatusWrite<Kind>;
+}
+
+/** The writes of an object in this term. */
+interface StatusWrites<Kind extends StatusOwner> extends FormerWrites<Kind> {
   /** Writes in flight, and writes whose answers were lost; the oldest first, and at most `maxUnanswered`. */
   readonly unanswered: readonly StatusWrite<Kind>[];
-  /** The write that was sent last. */
-  readonly latest: StatusWrite<Kind>;
-  /** `confirmed` was written before this process lost the lead. Another leader may have replaced it. */
-  readonly isFormer?: boolean | undefined;
 }
 
 /** If a watch lags longer, it has lost the write, for example after a backup was restored. */
@@ -63,6 +72,8 @@ interface Parts<Kind extends StatusOwner> {
   isSame(a: Kind['status'], b: Kind['status']): boolean;
   /** All entries by uid. */
   readonly entries: VersionedMap<StatusWrites<Kind>>;
+  /** The writes of former terms by uid. */
+  readonly former: ReadonlyMap<string, FormerWrites<Kind>>;
   /** Versions by uid over which nothing is written. */
   readonly outdated: ReadonlyMap<string, { from: string; untilMs: number }>;
 }
@@ -76,18 +87,19 @@ export class WriteLedger<Kind extends StatusOwner> {
   }
 
   static empty<Kind extends StatusOwner>(isSame: Parts<Kind>['isSame']): WriteLedger<Kind> {
-    return new WriteLedger({ isSame, entries: VersionedMap.of(), outdated: new Map() });
+    return new WriteLedger({ isSame, entries: VersionedMap.of(), former: new Map(), outdated: new Map() });
   }
 
   /** A write is being sent. `ended` follows with the same value. */
   begun(write: StatusWrite<Kind>): WriteLedger<Kind> {
     const { uid } = write.object;
-    const { confirmed, unanswered = [], isFormer } = this.#parts.entries.get(uid) ?? {};
+    const { confirmed, unanswered = [] } = this.#parts.entries.get(uid) ?? {};
     const { resourceVersion: base = '' } = write.object;
+    const newest = this.#confirmed(uid);
     // A write over a version that one of ours has replaced can only conflict. It must not be found as one that was applied.
-    const isLate = confirmed !== undefined && isNewerVersion(confirmed.version, base);
+    const isLate = newest !== undefined && isNewerVersion(newest.version, base);
     const sent = isLate ? unanswered : [...unanswered, write].slice(-maxUnanswered);
-    return this.#with(uid, { confirmed, unanswered: sent, latest: write, isFormer });
+    return this.#with(uid, { confirmed, unanswered: sent, latest: write });
   }
 
   /**
@@ -95,30 +107,36 @@ export class WriteLedger<Kind extends StatusOwner> {
    * does not write it again.
    */
   lostLead(nowMs: number): WriteLedger<Kind> {
-    const { isSame, entries } = this.#parts;
-    const former = new Map<string, StatusWrites<Kind>>();
-    for (const [uid, entry] of entries)
-      if (entry.confirmed !== undefined && nowMs - entry.confirmed.atMs < maxLagMs)
-        former.set(uid, { ...entry, unanswered: [], isFormer: true });
-    const kept = VersionedMap.of<StatusWrites<Kind>>().with(former);
-    return new WriteLedger({ isSame, entries: kept, outdated: new Map() });
+    const { isSame, former, entries } = this.#parts;
+    const isRecent = ({ confirmed }: FormerWrites<Kind>): boolean =>
+      confirmed !== undefined && nowMs - confirmed.atMs < maxLagMs;
+    const recent = [...former, ...entries].filter(([, entry]) => isRecent(entry));
+    return new WriteLedger({
+      isSame,
+      entries: VersionedMap.of(),
+      former: new Map(recent.map(([uid, { confirmed, latest }]) => [uid, { confirmed, latest }])),
+      outdated: new Map(),
+    });
   }
 
   ended(write: StatusWrite<Kind>, { is, version }: WriteEnd, nowMs: number): WriteLedger<Kind> {
     const { uid, resourceVersion: from = '' } = write.object;
-    const entry = this.#parts.entries.get(uid);
-    // The entry may have been forgotten in the meantime.
-    if (is === 'failed' || entry?.latest !== write) return this;
-    const isOfFormerTerm = entry.isFormer === true && !entry.unanswered.includes(write);
-    if (isOfFormerTerm && is !== 'written') return this;
-    let { confirmed, unanswered } = entry;
+    const { entries, former } = this.#parts;
+    const confirmed = version === undefined ? undefined : { status: write.status, version, atMs: nowMs };
+    const entry = entries.get(uid);
+    if (entry?.latest !== write) {
+      // The object may have been forgotten in the meantime.
+      if (confirmed === undefined || former.get(uid)?.latest !== write) return this;
+      const next = new Map(former).set(uid, { confirmed, latest: write });
+      return new WriteLedger({ ...this.#parts, former: next });
+    }
+    if (is === 'failed') return this;
+    let { unanswered } = entry;
     // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
     // request twice, and return the second answer.
     if (is === 'written') unanswered = [];
     else if (is !== 'outdated') unanswered = unanswered.filter((one) => one !== write);
-    if (version !== undefined) confirmed = { status: write.status, version, atMs: nowMs };
-    const isFormer = is === 'written' ? isOfFormerTerm : entry.isFormer;
-    const ledger = this.#with(uid, { ...entry, confirmed, unanswered, isFormer });
+    const ledger = this.#with(uid, { ...entry, confirmed: confirmed ?? entry.confirmed, unanswered });
     if (is === 'refused') return ledger;
     return ledger.#outdating(uid, is === 'written' ? undefined : { from, untilMs: nowMs + maxOutdatedMs });
   }
@@ -126,8 +144,7 @@ export class WriteLedger<Kind extends StatusOwner> {
   /** Returns whether this process wrote the version of the object that an event shows. */
   isOwn({ uid, resourceVersion = '', status }: Kind): boolean {
     const entry = this.#parts.entries.get(uid);
-    if (entry === undefined) return false;
-    const { confirmed } = entry;
+    const confirmed = this.#confirmed(uid);
     const isCovered = confirmed !== undefined && !isNewerVersion(resourceVersion, confirmed.version);
     return isCovered || this.#unanswered(entry, status) !== undefined;
   }
@@ -142,13 +159,12 @@ export class WriteLedger<Kind extends StatusOwner> {
   ): { known: Shown; found?: WriteObservation<Shown>; writes: WriteLedger<Kind> } {
     const { entries, outdated, isSame } = this.#parts;
     const { uid, status, resourceVersion: version = '' } = shown;
+    const newest = this.#confirmed(uid) as ConfirmedWrite<Shown> | undefined;
+    const isBehind = newest !== undefined && isNewerVersion(newest.version, version);
+    if (isBehind && nowMs - newest.atMs < maxLagMs) return { known: withStatus(shown, newest), writes: this };
     const entry = entries.get(uid) as StatusWrites<Shown> | undefined;
     if (entry === undefined) return { known: shown, writes: this };
-    let { confirmed } = entry;
-    if (confirmed !== undefined && isNewerVersion(confirmed.version, version)) {
-      if (nowMs - confirmed.atMs < maxLagMs) return { known: withStatus(shown, confirmed), writes: this };
-      confirmed = undefined;
-    }
+    const confirmed = isBehind ? undefined : entry.confirmed;
     const sent = this.#unanswered(entry, status);
     const from = outdated.get(uid)?.from;
     const isPast = from !== undefined && isNewerVersion(version, from);
@@ -161,7 +177,6 @@ export class WriteLedger<Kind extends StatusOwner> {
       const writes = next({ status: sent.status, version, atMs: nowMs });
       return { known: shown, found: { is: 'written', entry: sent }, writes };
     }
-    if (entry.isFormer) confirmed = undefined;
     if (confirmed === undefined || isSame(confirmed.status, status) || sent !== undefined)
       return { known: shown, writes: isPast || confirmed !== entry.confirmed ? next(confirmed) : this };
     const found = { is: 'overwritten', status: confirmed.status } as const;
@@ -181,9 +196,12 @@ export class WriteLedger<Kind extends StatusOwner> {
   /** These objects are gone. */
   without(uids: Iterable<string>): WriteLedger<Kind> {
     const gone = new Map([...uids].map((uid) => [uid, undefined]));
+    const isLeft = ([uid]: [uid: string, unknown]): boolean => !gone.has(uid);
     const entries = this.#parts.entries.with(gone);
-    const outdated = new Map([...this.#parts.outdated].filter(([uid]) => !gone.has(uid)));
-    return entries === this.#parts.entries ? this : new WriteLedger({ ...this.#parts, entries, outdated });
+    const former = new Map([...this.#parts.former].filter(isLeft));
+    const outdated = new Map([...this.#parts.outdated].filter(isLeft));
+    const isSame = entries === this.#parts.entries && former.size === this.#parts.former.size;
+    return isSame ? this : new WriteLedger({ ...this.#parts, entries, former, outdated });
   }
 
   #with(uid: string, entry: StatusWrites<Kind>): WriteLedger<Kind> {
@@ -197,12 +215,20 @@ export class WriteLedger<Kind extends StatusOwner> {
     return new WriteLedger({ ...this.#parts, outdated });
   }
 
+  /** Returns the newest write of the object that was confirmed, in this term or in a former one. */
+  #confirmed(uid: string): ConfirmedWrite<Kind> | undefined {
+    const { confirmed } = this.#parts.entries.get(uid) ?? {};
+    const { confirmed: former } = this.#parts.former.get(uid) ?? {};
+    if (confirmed === undefined || former === undefined) return confirmed ?? former;
+    return isNewerVersion(former.version, confirmed.version) ? former : confirmed;
+  }
+
   /** Returns the write without an answer that has this status. */
   #unanswered<One extends Kind>(
-    { unanswered }: StatusWrites<One>,
+    entry: StatusWrites<One> | undefined,
     status: One['status'],
   ): StatusWrite<One> | undefined {
-    return unanswered.find((one) => this.#parts.isSame(one.status, status));
+    return entry?.unanswered.find((one) => this.#parts.isSame(one.status, status));
   }
 }
 
