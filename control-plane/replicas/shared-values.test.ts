@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { plainCodec } from '../../test/simulation/simulated-replica.ts';
@@ -160,6 +160,19 @@ describe('stored values', () => {
     await put(...(await mapsOf('b', 'y', 'r1')));
     expect(values.stored.get('a')).toBe(kept);
     expect(reported.filter((line) => line.startsWith('weir-text-a: '))).toHaveLength(1);
+  });
+
+  it('are found by key without looking at all ConfigMaps for each of them', async () => {
+    const { values, time } = await collection({}, { mayWrite: () => true });
+    const wanted = new Map(Array.from({ length: 50 }, (_, index) => [`k${index}`, 'x']));
+    values.sync(wanted);
+    await time.advance(10_000);
+    const groupings = vi.spyOn(Map, 'groupBy');
+    onTestFinished(() => groupings.mockRestore());
+    values.sync(new Map(wanted).set('k7', 'y'));
+    await time.advance(10_000);
+    expect(values.stored.get('k7')).toBe('y');
+    expect(groupings.mock.calls.length).toBeLessThan(5);
   });
 
   it('are what was wanted last, whatever requests failed, and are not written again', async () => {

@@ -93,6 +93,8 @@ export class SharedValues<Value> {
   readonly #api: ConfigMapApi;
   readonly #watch: ResourceWatch<StoredConfigMap>;
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
+  /** See `maps`. Undefined after a change, because grouping them takes time. */
+  #maps: ReadonlyMap<string, readonly StoredConfigMap[]> | undefined;
   readonly #read = new Map<string, ReadValue<Value>>();
   /** Whether ConfigMaps have changed since they were checked. */
   #isBehind = false;
@@ -136,7 +138,7 @@ export class SharedValues<Value> {
       resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
       labelSelector: selectorOf({ [roleLabel]: role }),
       read: storedConfigMap,
-      listener: { ...lines, changed: () => void this.#readChanged() },
+      listener: { ...lines, changed: () => void this.#changed() },
     });
   }
 
@@ -148,8 +150,9 @@ export class SharedValues<Value> {
   /** The ConfigMaps by key, including unreadable ones. */
   get maps(): ReadonlyMap<string, readonly StoredConfigMap[]> {
     const { prefix } = this.#options.format;
-    const ours = [...this.#watch.items.values()].filter(({ name }) => name.startsWith(prefix));
-    return Map.groupBy(ours, ({ name }) => firstName(name.slice(prefix.length)));
+    const ours = () => [...this.#watch.items.values()].filter(({ name }) => name.startsWith(prefix));
+    this.#maps ??= Map.groupBy(ours(), ({ name }) => firstName(name.slice(prefix.length)));
+    return this.#maps;
   }
 
   /** Returns whether the first complete list was read. */
@@ -196,7 +199,8 @@ export class SharedValues<Value> {
   }
 
   /** Reads the ConfigMaps that have changed. It reads changes that arrive meanwhile afterward. Never rejects. */
-  async #readChanged(): Promise<void> {
+  async #changed(): Promise<void> {
+    this.#maps = undefined;
     this.#isBehind = true;
     if (this.#isReading) return;
     this.#isReading = true;
@@ -329,7 +333,7 @@ export class SharedValues<Value> {
   /** Returns whether the watch shows that a ConfigMap was changed or deleted after it had this version. */
   #isReplaced(name: string, version: string): boolean {
     const { items, resourceVersion } = this.#watch;
-    const shown = [...items.values()].find((map) => map.name === name)?.resourceVersion ?? resourceVersion;
+    const shown = items.get(`${this.#options.namespace}/${name}`)?.resourceVersion ?? resourceVersion;
     return shown !== undefined && isNewerVersion(shown, version);
   }
 
