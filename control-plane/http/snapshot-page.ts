@@ -6,9 +6,14 @@ import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
 import { defaultFleet } from '../../rules/language/kinds.ts';
 import { type Condition, findCondition, objectKey, textIn } from '../model/config-object.ts';
-import { acceptedRow, type ObjectOutcome, type ServedConfig } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
-import { snapshotFor } from '../model/supported-rules.ts';
+import {
+  acceptedRow,
+  type ClusterDecision,
+  type ObjectOutcome,
+  type ServedConfig,
+} from '../model/decision.ts';
+import { emptySnapshot, type FleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
+import { rulesOfLimiter } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 /** Yields one JSON document, with a line for each entry, so that it can be written in slices. */
@@ -133,9 +138,6 @@ function acceptedFormat(accept: string): 'json' | 'text' {
   return namesJson ? 'json' : 'text';
 }
 
-/** The snapshot for limiters of a fleet without objects. */
-const nothing = fleetSnapshot('', []);
-
 interface Fleet {
   name: string;
   outcomes: ObjectOutcome[];
@@ -162,13 +164,14 @@ function fleetPages(view: ControlPlaneView, wanted: string | null): FleetPage[] 
   return [...fleets.values()]
     .filter(({ name }) => wanted === null || name === wanted)
     .sort((a, b) => compare(a.name, b.name))
-    .map((fleet) => fleetPage(fleet, decision && (decision.fleets.get(fleet.name) ?? nothing), view));
+    .map((fleet) => fleetPage(fleet, decision, view));
 }
 
 type FleetPage = ReturnType<typeof fleetPage>;
 
 /** Returns a fleet. Its rows are created while they are read, so that a page can be written in slices. */
-function fleetPage(fleet: Fleet, snapshot: FleetSnapshot | undefined, view: ControlPlaneView) {
+function fleetPage(fleet: Fleet, decision: ClusterDecision | undefined, view: ControlPlaneView) {
+  const snapshot = decision && (decision.fleets.get(fleet.name) ?? emptySnapshot);
   const rules = new Map<string, number>();
   for (const { served } of fleet.outcomes) {
     if (served !== undefined) rules.set(served.resource, (rules.get(served.resource) ?? 0) + served.rules);
@@ -182,7 +185,7 @@ function fleetPage(fleet: Fleet, snapshot: FleetSnapshot | undefined, view: Cont
       bytes: sum(snapshot?.resources.map(({ bytes }) => bytes.length) ?? []),
     },
     resources: resourceRows(snapshot, rules),
-    limiters: limiterRows(fleet, snapshot),
+    limiters: limiterRows(fleet, decision),
     objects: objectRows(fleet, view),
   };
 }
@@ -193,20 +196,17 @@ function* resourceRows(snapshot: FleetSnapshot | undefined, rules: ReadonlyMap<s
   }
 }
 
-function* limiterRows({ limiters }: Fleet, snapshot: FleetSnapshot | undefined) {
+function* limiterRows({ limiters }: Fleet, decision: ClusterDecision | undefined) {
   limiters.sort((a, b) => compare(a.limiter.name, b.limiter.name) || compare(a.replica, b.replica));
   for (const { replica, limiter } of limiters) {
     const { name, isWeir, capabilities, connectedMs, acceptedVersion = null, refusal = null } = limiter;
-    const own = snapshot && snapshotFor(snapshot, capabilities);
+    const { isTooOld = false, isCurrent = false } = rulesOfLimiter(limiter, decision) ?? {};
     yield {
-      ...{ name, replica, isWeir, capabilities },
-      /** Whether the limiter does not support all rules of the fleet, and gets others. */
-      isTooOld: own !== snapshot,
+      ...{ name, replica, isWeir, capabilities, isTooOld },
       connectedSince: new Date(connectedMs).toISOString(),
       /** Null if it has accepted nothing. */
       acceptedVersion,
-      /** Whether the accepted version is the served version. */
-      isCurrent: acceptedVersion === own?.version,
+      isCurrent,
       refusal,
     };
   }

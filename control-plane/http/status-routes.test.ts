@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decisionOf, limiterReport, noList, viewOf } from '../../test/support/control-plane-view.ts';
 import type { ConfigStatus } from '../model/config-object.ts';
+import { versionOfNothing } from '../model/fleet-snapshot.ts';
 import { statusRoutes } from './status-routes.ts';
 
 const status: ConfigStatus = { observedGeneration: 1, conditions: [] };
@@ -93,6 +94,18 @@ describe('/v1/status', () => {
       { name: 'refusing', accepted: null, isCurrent: false, isTooOld: false, refusal },
       { name: 'lost', replica: 'replica-a', address: null, isCurrent: false, isTooOld: false },
     ]);
+  });
+
+  it('shows a limiter without rules as current if its fleet has none', async () => {
+    const limiter = limiterReport({ name: 'idle', fleet: 'gone', acceptedVersion: versionOfNothing });
+    const reports = () => [{ replica: 'replica-b', limiters: [limiter] }];
+    expect(await ask('/v1/status', { ...view, reports })).toMatchObject({
+      fleets: [
+        { fleet: 'default' },
+        { fleet: 'edge' },
+        { fleet: 'gone', version: null, limiters: [{ name: 'idle', isCurrent: true, isTooOld: false }] },
+      ],
+    });
   });
 
   it('reports what is missing before the first list', async () => {

@@ -7,10 +7,10 @@ import { defaultFleet } from '../../rules/language/kinds.ts';
 import { overrideJson } from '../../rules/override.ts';
 import { decodeOverride } from '../../rules/reader/resource.ts';
 import { type ConfigStatus, findCondition, kindOf, objectKey, textIn } from '../model/config-object.ts';
-import { acceptedRow, type ObjectOutcome } from '../model/decision.ts';
-import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
+import { acceptedRow, type ClusterDecision, type ObjectOutcome } from '../model/decision.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { isEndReason } from '../model/reasons.ts';
-import { snapshotFor } from '../model/supported-rules.ts';
+import { rulesOfLimiter } from '../model/supported-rules.ts';
 import type { ControlPlaneView } from './listener.ts';
 import { jsonArray } from './snapshot-page.ts';
 
@@ -56,7 +56,7 @@ function statusJson({ view, version }: StatusRoutesParts): object {
       const served = decision?.fleets.get(fleet);
       return {
         ...{ fleet, version: served?.version ?? null, resources: served?.resources.length ?? 0 },
-        limiters: limiters.filter(({ one }) => one.fleet === fleet).map((row) => limiterJson(row, served)),
+        limiters: limiters.filter(({ one }) => one.fleet === fleet).map((row) => limiterJson(row, decision)),
       };
     }),
   };
@@ -64,18 +64,16 @@ function statusJson({ view, version }: StatusRoutesParts): object {
 
 function limiterJson(
   { replica, one }: { replica: string; one: LimiterReport },
-  served: FleetSnapshot | undefined,
+  decision: ClusterDecision | undefined,
 ): object {
   const { name, instance = null, address = null, isWeir, capabilities, connectedMs } = one;
   const { acceptedVersion: accepted = null, sentVersion: sent = null, refusal = null } = one;
-  const own = served && snapshotFor(served, capabilities);
+  const { isCurrent = false, isTooOld = false } = rulesOfLimiter(one, decision) ?? {};
   return {
     ...{ name, instance, address, replica, isWeir, accepted },
     /** The version that was sent, but neither accepted nor rejected yet. */
     sent,
-    isCurrent: accepted === own?.version,
-    /** Whether the limiter does not support all rules of the fleet, and gets others. */
-    isTooOld: own !== served,
+    ...{ isCurrent, isTooOld },
     refusal,
     capabilities,
     connectedAt: new Date(connectedMs).toISOString(),

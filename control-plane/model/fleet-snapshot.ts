@@ -58,8 +58,9 @@ export function versionOfResources(versions: ReadonlyMap<string, string>): strin
   return versionOf(names.map((name) => ({ name, hash: versions.get(name)! })));
 }
 
-/** The version of a snapshot without resources, for fleets without objects. */
-export const versionOfNothing = versionOf([]);
+/** The snapshot of a fleet without objects. */
+export const emptySnapshot = fleetSnapshot('', []);
+export const versionOfNothing = emptySnapshot.version;
 
 /** The known state of one limiter: one stream to one replica of the control plane. */
 export interface LimiterReport {

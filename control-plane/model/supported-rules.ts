@@ -22,7 +22,14 @@ import {
 } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { decodeResource, encodeResource } from '../../rules/reader/resource.ts';
-import { type FleetSnapshot, hashOf, type Resource, versionOf } from './fleet-snapshot.ts';
+import {
+  emptySnapshot,
+  type FleetSnapshot,
+  hashOf,
+  type LimiterReport,
+  type Resource,
+  versionOf,
+} from './fleet-snapshot.ts';
 
 /** Served snapshots by snapshot and capabilities. There are at most 64 sets of capabilities. */
 const served = new WeakMap<FleetSnapshot, Map<string, FleetSnapshot>>();
@@ -37,6 +44,26 @@ export function snapshotFor(snapshot: FleetSnapshot, has: Capabilities): FleetSn
   const reduced = known.get(key) ?? reducedTo(snapshot, has);
   known.set(key, reduced);
   return reduced;
+}
+
+/** The rules that a limiter should have. */
+interface RulesOfLimiter {
+  version: string;
+  /** Whether the limiter has accepted this version. */
+  isCurrent: boolean;
+  /** Whether the limiter does not support all rules of the fleet, and gets others. */
+  isTooOld: boolean;
+}
+
+/** Returns the rules that a limiter should have. Undefined before the first decision. */
+export function rulesOfLimiter(
+  { fleet, capabilities, acceptedVersion }: LimiterReport,
+  decision: { fleets: ReadonlyMap<string, FleetSnapshot> } | undefined,
+): RulesOfLimiter | undefined {
+  if (decision === undefined) return undefined;
+  const snapshot = decision.fleets.get(fleet) ?? emptySnapshot;
+  const own = snapshotFor(snapshot, capabilities);
+  return { version: own.version, isCurrent: acceptedVersion === own.version, isTooOld: own !== snapshot };
 }
 
 /** Returns the capabilities that a limiter needs for all of the snapshot. */

@@ -28,7 +28,7 @@ import {
   isServed,
 } from './claims.ts';
 import { timeText } from './conditions.ts';
-import { type FieldsOfObject, isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
+import { type FieldsOfObject, isInDoubt, newerFields } from './newer-schema.ts';
 import { OverrideDecider, type OverrideFacts } from './overrides.ts';
 import {
   accessRejection,
@@ -161,7 +161,7 @@ export class Decider {
       holders: this.#holders,
       overrides: decided.counts,
       dueMs: decided.dueMs,
-      newerFields: joinedFields(newerFields(this.#newer.values()), decided.newerFields),
+      newerFields: newerFields([...this.#newer.values(), ...decided.newer]),
     };
   }
 

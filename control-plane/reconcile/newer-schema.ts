@@ -82,10 +82,6 @@ export function newerFields(objects: Iterable<FieldsOfObject>): NewerFields {
   return { ignored, doubts };
 }
 
-export function joinedFields(a: NewerFields, b: NewerFields): NewerFields {
-  return { ignored: a.ignored.union(b.ignored), doubts: a.doubts.union(b.doubts) };
-}
-
 /** Returns whether newer schemas might end a rejection because of these fields. */
 export function isInDoubt(unknown: readonly UnknownField[]): boolean {
   return unknown.some(({ isPublished }) => !isPublished);

@@ -20,7 +20,6 @@ import { byAge, type ConfigObject, findCondition, objectKey } from '../model/con
 import {
   domainKey,
   type LastAcceptedSpec,
-  type NewerFields,
   type ObjectOutcome,
   type OverrideText,
 } from '../model/decision.ts';
@@ -28,7 +27,7 @@ import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { isEndReason } from '../model/reasons.ts';
 import { neededForOverride } from '../model/supported-rules.ts';
 import { endTimeText, shortened } from './conditions.ts';
-import { isInDoubt, newerFields } from './newer-schema.ts';
+import { type FieldsOfObject, isInDoubt } from './newer-schema.ts';
 import { type InForce, name, type Rejection, rejected } from './rejections.ts';
 import {
   fieldsOf,
@@ -80,7 +79,8 @@ export interface DecidedOverrides {
   resources: ReadonlyMap<string, readonly Resource[]>;
   /** Counts by `domainKey`. */
   counts: ReadonlyMap<string, number>;
-  newerFields: NewerFields;
+  /** Objects with fields of a newer CRD. */
+  newer: readonly FieldsOfObject[];
   /** The time at which something changes without news. Undefined if nothing does. */
   dueMs: number | undefined;
 }
@@ -124,8 +124,8 @@ export class OverrideDecider {
     }
     this.#candidates = candidates;
     this.#holders = holders;
-    const fields = [...candidates.values()].flatMap((one) => fieldsOf(one) ?? []);
-    return { outcomes, resources, counts, newerFields: newerFields(fields), dueMs };
+    const newer = [...candidates.values()].flatMap((one) => fieldsOf(one) ?? []);
+    return { outcomes, resources, counts, newer, dueMs };
   }
 
   /** Reviews an object that is not stored yet, after all decisions. */

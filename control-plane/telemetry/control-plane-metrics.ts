@@ -2,9 +2,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import { acceptedRow, type ClusterDecision } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { acceptedReasons } from '../model/reasons.ts';
-import { snapshotFor } from '../model/supported-rules.ts';
+import { rulesOfLimiter } from '../model/supported-rules.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** A name that no fleet can have. */
@@ -15,9 +15,6 @@ export const maxFleets = 500;
 
 const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
 export type LimiterStateLabel = (typeof limiterStates)[number];
-
-/** The snapshot of fleets without objects. */
-const nothing = fleetSnapshot('', []);
 
 /** Numbers by fleet, for labels. The number of labels is bounded, because any user who may create an object can invent fleets. */
 export interface FleetTotals {
@@ -50,21 +47,14 @@ export function fleetTotals(
   for (const { served } of decision?.outcomes.values() ?? []) {
     if (served !== undefined) totalsOf(served.fleet).rules += served.rules;
   }
-  for (const limiter of limiters) {
-    const snapshot = decision && (decision.fleets.get(limiter.fleet) ?? nothing);
-    totalsOf(limiter.fleet).limiters[stateOf(limiter, snapshot)] += 1;
-  }
+  for (const limiter of limiters) totalsOf(limiter.fleet).limiters[stateOf(limiter, decision)] += 1;
   return totals;
 }
 
-function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterStateLabel {
-  if (snapshot === undefined) return 'pending';
-  const { acceptedVersion, refusal } = limiter;
-  const served = snapshotFor(snapshot, limiter.capabilities);
-  const isTooOld = served !== snapshot;
-  const { version } = served;
-  if (acceptedVersion === version) return isTooOld ? 'too_old' : 'in_force';
-  return refusal?.version === version ? 'refused' : 'pending';
+function stateOf(limiter: LimiterReport, decision: ClusterDecision | undefined): LimiterStateLabel {
+  const rules = rulesOfLimiter(limiter, decision);
+  if (rules?.isCurrent) return rules.isTooOld ? 'too_old' : 'in_force';
+  return rules !== undefined && limiter.refusal?.version === rules.version ? 'refused' : 'pending';
 }
 
 function noTotals(): FleetTotals {

@@ -7,7 +7,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { type Capabilities, capabilities } from '../../rules/language/capabilities.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
-import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
+import { emptySnapshot, type FleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 import { snapshotFor } from '../model/supported-rules.ts';
 
 /** The longest message that clients of gRPC accept unless they are configured otherwise. */
@@ -191,7 +191,7 @@ export class FleetResponses {
 
   constructor(replicaName: string) {
     this.#replicaName = replicaName;
-    this.#empty = new FleetResponse(fleetSnapshot('', []), replicaName);
+    this.#empty = new FleetResponse(emptySnapshot, replicaName);
   }
 
   /** Returns the new responses for limiters with all capabilities. Call `forget` once the limiters have asked for theirs. */
