@@ -11,7 +11,7 @@
 import { Rhythm } from '../process/time/pacing.ts';
 import { type FleetStatuses, fleetStatuses } from './fleets/fleet-status.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import { type ClusterDecision, noNewerFields, type RemovedObject } from './model/decision.ts';
+import { type ClusterDecision, noNewerFields } from './model/decision.ts';
 import { noVersions, type ObjectVersions, withVersionsOf } from './model/object-versions.ts';
 import { changedKeys } from './model/versioned-map.ts';
 import { AcceptedSpecs, withUnknownSpec } from './reconcile/accepted-specs.ts';
@@ -21,14 +21,12 @@ import { VersionLedger } from './reconcile/fleet-rollout.ts';
 import { LimiterView, reconnectGraceMs } from './reconcile/limiter-view.ts';
 import { unreadSpecs } from './reconcile/rejections.ts';
 import {
-  afterDecision,
   afterNotices,
   afterStore,
-  followingOtherLeader,
+  evaluateRemovals,
   noRemovals,
   type Removals,
   type RemovalsOptions,
-  reporting,
   waitingObjects,
 } from './reconcile/removals.ts';
 import {
@@ -132,7 +130,7 @@ export interface RoundResult {
   statuses?: BoardChanges;
   fleetStatuses?: ReturnType<typeof fleetStatuses>['entries'];
   /** Deleted objects that no limiter runs any more, and the number of known limiters. */
-  removed?: readonly { object: RemovedObject; total: number }[];
+  removed?: ReturnType<typeof evaluateRemovals>['due'];
   /** The values to store. Missing parts stay unchanged. */
   shared: Partial<StoredState>;
   /** The time after which something changes without news. Undefined if nothing does. */
@@ -410,9 +408,7 @@ function followRemoved(
   outcome: DraftOutcome,
 ): void {
   const { removed, notified } = next.world;
-  if (removed === before.removed && notified === before.notified) return;
-  outcome.shared.removed = [];
-  if (next.removals === undefined) return;
+  if (next.removals === undefined || (removed === before.removed && notified === before.notified)) return;
   next.removals = afterNotices(next.removals, notified.difference(before.notified), wallMs);
   if (removed !== before.removed)
     next.removals = afterStore(next.removals, removed ?? [], { leads, nowMs: wallMs });
@@ -430,7 +426,13 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   if (at.leads && decision !== undefined) next.leadsSinceMs ??= nowMs;
   const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + reconnectGraceMs;
   const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
-  if (decision !== undefined) reportRemoved(next, decision, { ...at, awaitsLimiters }, outcome);
+  if (decision !== undefined && next.removals !== undefined) {
+    const facts = { ...at, decision, ledger, limiters, awaitsLimiters, nowMs };
+    const { removals, due } = evaluateRemovals(next.removals, facts);
+    next.removals = removals;
+    outcome.removed = due;
+    if (at.leads) outcome.shared.removed = waitingObjects(removals);
+  }
   const isHeld = heldUntilMs > nowMs;
   next.statusesDueMs = Math.min(limiters.dueMs, isHeld ? heldUntilMs : Number.POSITIVE_INFINITY);
   if (decision === undefined || !at.leads) {
@@ -453,32 +455,6 @@ function decideFleets(next: Draft, { inFlight, wallMs: nowMs }: RoundState, outc
   next.fleetStatuses = evaluated.statuses;
   next.world = { ...world, writes: evaluated.writes };
   outcome.fleetStatuses = evaluated.entries;
-}
-
-function reportRemoved(
-  next: Draft,
-  decision: ClusterDecision,
-  { leads, isGone, wallMs, awaitsLimiters }: RoundState & { awaitsLimiters: boolean },
-  outcome: DraftOutcome,
-): void {
-  const { ledger, limiters } = next;
-  if (next.removals === undefined) return;
-  const observed = afterDecision(next.removals, decision, isGone, wallMs);
-  next.removals = leads ? observed : followingOtherLeader(observed, wallMs);
-  if (!leads) return;
-  if (!awaitsLimiters) {
-    const { due, removals } = reporting(
-      next.removals,
-      (fleet) => ledger.newest(fleet)?.number,
-      (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
-    );
-    next.removals = removals;
-    outcome.removed = due.map((object) => {
-      const total = object.served === null ? 0 : limiters.fleet(object.served.fleet).total;
-      return { object, total };
-    });
-  }
-  outcome.shared.removed = waitingObjects(next.removals);
 }
 
 /** Returns the wait until something changes without news. Work that is due has already been requested. */

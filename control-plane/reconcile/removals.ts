@@ -5,6 +5,8 @@
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ClusterDecision, ObjectOutcome, RemovedObject } from '../model/decision.ts';
 import { changedKeys } from '../model/versioned-map.ts';
+import type { VersionLedger } from './fleet-rollout.ts';
+import type { LimiterView } from './limiter-view.ts';
 
 interface PendingRemoval {
   readonly object: RemovedObject;
@@ -48,11 +50,42 @@ export function waitingObjects({ waiting }: Removals): RemovedObject[] {
   return [...waiting.values()].map(({ object }) => object);
 }
 
-/** `isGone`: whether the object no longer exists, neither in this control plane nor in another. */
+export interface RemovalFacts {
+  decision: ClusterDecision;
+  ledger: VersionLedger;
+  limiters: LimiterView;
+  leads: boolean;
+  /** See `Evaluation`. */
+  awaitsLimiters: boolean;
+  /** Returns whether the object no longer exists, neither in this control plane nor in another. */
+  isGone(object: ConfigObject): boolean;
+  nowMs: number;
+}
+
+/** Returns the removals after a look at the limiters. `due`: objects to notify about now, and the number of known limiters. */
+export function evaluateRemovals(
+  removals: Removals,
+  { decision, ledger, limiters, leads, awaitsLimiters, isGone, nowMs }: RemovalFacts,
+): { removals: Removals; due?: readonly { object: RemovedObject; total: number }[] } {
+  const observed = afterDecision(removals, decision, isGone, nowMs);
+  if (!leads) return { removals: followingOtherLeader(observed, nowMs) };
+  if (awaitsLimiters) return { removals: observed };
+  const reported = reporting(
+    observed,
+    (fleet) => ledger.newest(fleet)?.number,
+    (fleet, resource, since) => limiters.fleet(fleet).mayRun(resource, since),
+  );
+  const due = reported.due.map((object) => {
+    return { object, total: object.served === null ? 0 : limiters.fleet(object.served.fleet).total };
+  });
+  return { removals: reported.removals, due };
+}
+
+/** Adopts a decision. Objects that no longer exist wait from now on. */
 export function afterDecision(
   removals: Removals,
   { outcomes }: Pick<ClusterDecision, 'outcomes'>,
-  isGone: (object: ConfigObject) => boolean,
+  isGone: RemovalFacts['isGone'],
   nowMs: number,
 ): Removals {
   const { outcomes: before } = removals;
