@@ -16,16 +16,17 @@ import { type AdmissionView, admissionAnswer, isDoubtful } from './http/admissio
 import { openAdmissionServer } from './http/admission-server.ts';
 import { type ControlPlaneView, createControlPlaneListener, Readiness } from './http/listener.ts';
 import { CallerConnections, followDebugToken, openAdmin } from './http/ports.ts';
+import { openSecretApi } from './http/secret-api.ts';
 import { overrideRoutes, statusRoutes } from './http/status-routes.ts';
 import { heldDomains } from './model/decision.ts';
 import { limitedOf } from './model/fleet-snapshot.ts';
-import { openNotifications, openSecretLookup } from './notifications.ts';
 import { searchInThread } from './reconcile/counter-collisions.ts';
 import { replicaName } from './replicas/own-objects.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-metrics.ts';
 import { lines } from './telemetry/log-lines.ts';
-import type { Webhooks } from './webhooks/webhooks.ts';
+import type { SecretPlace } from './webhooks/signing-keys.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 import { kindOfClient } from './xds/caller-identity.ts';
 import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 
@@ -53,6 +54,8 @@ export interface ControlPlanePorts {
 /** How long requests and streams may continue at shutdown. */
 const shutdownGraceMs = 5_000;
 const webhooksGraceMs = 5_000;
+const secretLookupGraceMs = 1_000;
+
 export class ControlPlane {
   readonly #options: ControlPlaneOptions;
   readonly #replica: string;
@@ -114,8 +117,8 @@ export class ControlPlane {
   /** Opens its own listener first, so that operators can observe a start that waits. Limiters may connect before the list is complete. */
   async #start(): Promise<void> {
     const { settings, log } = this.#options;
-    this.#webhooks = await openNotifications(this.#parts);
-    this.#api = await openSecretLookup(this.#parts, this.#webhooks, this.#connections.of('api'));
+    this.#webhooks = await this.#openWebhooks();
+    this.#api = await this.#openSecretLookup();
     this.#admission = await this.#openAdmission();
     await this.#debugToken.start();
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
@@ -168,6 +171,35 @@ export class ControlPlane {
       { name: 'admission', timeoutMs, run: () => this.#admission?.close() },
       { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
     ];
+  }
+
+  /** Returns undefined without WEBHOOK_URLS. Rejects with a SecretError. */
+  async #openWebhooks(): Promise<Webhooks | undefined> {
+    const { settings } = this.#options;
+    if (settings.webhookUrls.length === 0) return undefined;
+    return openWebhooks({
+      ...this.#parts,
+      urls: settings.webhookUrls,
+      secret: secretPlace('WEBHOOK_SECRET', settings.webhookSecret, settings.webhookSecretFile),
+      queueSize: settings.webhookQueueSize,
+      timeoutMs: settings.webhookTimeoutMs,
+      allowLocal: settings.webhookAllowLocal,
+      secretOverlapMs: settings.webhookSecretOverlapMs,
+    });
+  }
+
+  /** Returns undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
+  async #openSecretLookup(): Promise<HttpListener | undefined> {
+    const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = this.#options.settings;
+    if (apiToken === '' && apiTokenFile === '') return undefined;
+    return openSecretApi({
+      ...this.#parts,
+      token: secretPlace('API_TOKEN', apiToken, apiTokenFile),
+      connections: this.#connections.of('api'),
+      signingSecret: () => this.#webhooks?.signingSecret(),
+      ...(certFile === '' ? {} : { tls: { certFile, keyFile } }),
+      closeGraceMs: secretLookupGraceMs,
+    });
   }
 
   async #openAdmission(): Promise<HttpListener | undefined> {
@@ -277,4 +309,8 @@ export class ControlPlane {
       onFault,
     });
   }
+}
+
+function secretPlace(variable: string, value: string, file: string): SecretPlace {
+  return file === '' ? { variable, value } : { file };
 }

@@ -1,5 +1,4 @@
 /** All environment variables of the control plane, by subject. */
-import { z } from 'zod';
 import { logFormats, logLevels } from '../../process/log/logger.ts';
 import {
   bindHost,
@@ -13,7 +12,6 @@ import {
   objectName,
   pairs,
   port,
-  type SettingKind,
   text,
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
@@ -21,8 +19,7 @@ import type { SettingsOf, SettingsTable } from '../../process/settings/settings-
 import { defaultClass } from '../../rules/language/kinds.ts';
 import { defaultOverridesMaxSeconds } from '../../rules/override.ts';
 import { domainOwnerships } from '../model/domain-owners.ts';
-import { parseLabelSelector } from '../source/label-selector.ts';
-import { isClientName } from '../xds/caller-identity.ts';
+import { clientName, labelSelector, serviceName } from './settings-kinds.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -457,40 +454,3 @@ export const table = {
 };
 
 export type ControlPlaneSettings = SettingsOf<typeof table>;
-
-function serviceName(): SettingKind<string> {
-  const { schema } = dnsLabel();
-  return {
-    expected: 'a Service as namespace/name',
-    brief: 'namespace/name',
-    schema: z.string().refine((text) => {
-      const parts = text.split('/');
-      return parts.length === 2 && parts.every((part) => schema.safeParse(part).success);
-    }),
-    format: (value) => value,
-  };
-}
-
-function clientName(): SettingKind<string> {
-  return {
-    expected:
-      'a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>',
-    brief: '<name of a certificate>, system:serviceaccount:<namespace>:<name> or token:<name>',
-    schema: z.string().refine((name) => isClientName(name)),
-    format: (value) => value,
-  };
-}
-
-/** A label selector in the syntax of `kubectl get -l`. */
-function labelSelector(): SettingKind<string> {
-  const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
-  return {
-    expected,
-    brief: 'label selector',
-    schema: z.string().superRefine((value, { addIssue }) => {
-      const parsed = parseLabelSelector(value);
-      if ('problem' in parsed) addIssue({ code: 'custom', message: `${expected}; ${parsed.problem}` });
-    }),
-    format: (value) => value,
-  };
-}
