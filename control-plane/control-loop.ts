@@ -241,8 +241,7 @@ export class ControlLoop {
   #serve({ decision, last, changed }: NonNullable<RoundResult['decided']>, durationMs: number): void {
     const { metrics, log, serving } = this.#options;
     const { fleets, outcomes, newerFields } = decision;
-    this.streams.serve(fleets);
-    const oversize = new Set([...fleets.keys()].filter((fleet) => this.streams.isOversize(fleet)));
+    const oversize = this.streams.serve(fleets);
     if (oversize.symmetricDifference(this.#world.oversize).size > 0) this.#learn({ oversize });
     const changedFleets = metrics.decided(decision, durationMs);
     // The change is not sent to any limiter.

@@ -8,12 +8,7 @@ import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
-import {
-  type LimiterReport,
-  type RejectedResource,
-  type SnapshotNack,
-  versionOfNothing,
-} from '../model/fleet-snapshot.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import {
@@ -21,8 +16,6 @@ import {
   type FleetsOfClients,
   fleetRejection,
   type Identity,
-  type NodeIdentity,
-  nodeIdentity,
   unauthenticated,
 } from './caller-identity.ts';
 import type { DiscoveryForm, RequestRejection, StreamRequest } from './discovery-form.ts';
@@ -33,6 +26,7 @@ import {
   type SendTurns,
   withNonce,
 } from './fleet-response.ts';
+import { boundedRejection, firstReport, type NodeIdentity, nodeIdentity } from './limiter-report.ts';
 import { DiscoveryStreamState } from './stream-state.ts';
 
 /** The parts that all streams share. */
@@ -65,14 +59,10 @@ export interface StreamContext extends Telemetry {
   answered(limiter: LimiterReport): void;
 }
 
-/** Chosen: the message of a rejection is written into ConfigMaps, and into conditions, which people read. */
-const longestMessage = 1024;
-/** Chosen: versions are hashes, so a longer one is from another control plane. It is written into ConfigMaps. */
-const longestVersion = 128;
+/** Chosen: the text is for the log. */
+const longestTypeUrl = 1024;
 /** Chosen: a request contains a node, a nonce and perhaps every error of a validator. For the first request, see `DiscoveryForm`. */
 const longestRequestBytes = 1024 * 1024;
-/** Chosen: the bound for each resource that a limiter rejects, of which there may be 100. */
-const longestResourceMessage = 256;
 /** Chosen: timers of Node support at most 24 days. */
 const longestTimerMs = 86_400_000;
 /** Chosen: a peer that reads receives the end of its stream much sooner. */
@@ -318,7 +308,7 @@ export class LimiterStream implements Sender {
   #passOver(typeUrl: string): void {
     if (this.#askedOtherType) return;
     this.#askedOtherType = true;
-    const asked = plainText(typeUrl, longestMessage);
+    const asked = plainText(typeUrl, longestTypeUrl);
     lines.otherTypeAsked(this.#context.log, { peer: this.peer, typeUrl: asked });
   }
 
@@ -332,16 +322,13 @@ export class LimiterStream implements Sender {
     }
     this.#stopWaiting();
     const { clock, log, changed } = this.#context;
-    this.#report = {
+    this.#report = firstReport(identity, {
       id: this.#id,
-      ...identity,
+      peer: this.peer,
       podUid: this.#identity.podUid,
-      address: ipAddressOf(this.peer),
+      claimedVersion: this.#form.claimedVersion,
       connectedMs: clock.nowMs(),
-      // Other clients repeat the version that they received last, even if they rejected it.
-      acceptedVersion: identity.isWeir ? claimOfRules(this.#form.claimedVersion) : undefined,
-      refusal: undefined,
-    };
+    });
     this.#state.subscribe();
     lines.limiterConnected(log, { ...named(this.#report), isWeir: identity.isWeir });
     changed();
@@ -438,37 +425,6 @@ function notAsked(timeoutMs: number): GrpcStatus {
 function tooLong(bytes: number, longest: number): GrpcStatus {
   const message = `the request has ${bytes} bytes, the bound is ${longest}`;
   return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
-}
-
-/**
- * Returns an address in the form that Kubernetes uses: IPv6 without brackets, and IPv4 in its own form if it arrived over a dual-stack
- * socket.
- */
-function ipAddressOf(peer: string): string {
-  return addressOf(peer)
-    .replace(/^\[|\]$/g, '')
-    .replace(/^::ffff:(?=\d+\.)/, '');
-}
-
-/** Returns the version that a limiter claims when it connects. A claim that it has no rules is not an answer. */
-function claimOfRules(version: string): string | undefined {
-  return version === '' || version === versionOfNothing || version.length > longestVersion
-    ? undefined
-    : version;
-}
-
-function boundedRejection(version: string, { message, resources }: RequestRejection): SnapshotNack {
-  const bounded = resources?.map(
-    ({ name, message: why }): RejectedResource => ({
-      name,
-      message: rejectionText(why, longestResourceMessage),
-    }),
-  );
-  return { version, message: rejectionText(message, longestMessage), resources: bounded };
-}
-
-function rejectionText(message: string, longest: number): string {
-  return message === '' ? 'rejected without a message' : plainText(message, longest);
 }
 
 /** A discovery stream over any transport: gRPC, or memory in simulations. */

@@ -79,8 +79,11 @@ export class LimiterStreams {
     return this.#options.maxStreams;
   }
 
-  /** Serves these rules of every fleet from now on. A missing fleet has no rules. Nothing is sent before the first call. */
-  serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
+  /**
+   * Serves these rules of every fleet from now on. A missing fleet has no rules. Nothing is sent before the first call. Returns the fleets
+   * whose response is longer than a default gRPC client accepts.
+   */
+  serve(fleets: ReadonlyMap<string, FleetSnapshot>): Set<string> {
     const changed = this.#responses.update(fleets);
     for (const { fleet, version, wholeBytes, isOversize } of changed) {
       if (!isOversize) continue;
@@ -91,6 +94,7 @@ export class LimiterStreams {
     }
     for (const stream of this.#streams) stream.update();
     this.#responses.forget();
+    return new Set([...fleets.keys()].filter((fleet) => this.#responses.get(fleet)?.isOversize));
   }
 
   /**
@@ -105,11 +109,6 @@ export class LimiterStreams {
   limiters(): LimiterReport[] {
     const present = [...this.#streams].flatMap(({ report }) => report ?? []);
     return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
-  }
-
-  /** Returns whether the fleet's response is longer than a default gRPC client accepts. */
-  isOversize(fleet: string): boolean {
-    return this.#responses.get(fleet)?.isOversize ?? false;
   }
 
   /** Returns the reason why another stream is rejected, including `pending` ones in the count. Undefined if there is room, or will be. */

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { NodeSchema } from '../../gen/envoy/config/core/v3/base_pb.ts';
-import { nodeIdentity } from './caller-identity.ts';
+import { nodeIdentity } from './limiter-report.ts';
 
 const peer = '10.0.0.7:41000';
 const identityOf = (node: MessageInitShape<typeof NodeSchema>) =>

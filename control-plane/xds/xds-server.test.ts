@@ -447,9 +447,8 @@ describe('the server', () => {
   it('reports an answer that clients reject by default, once per version', async () => {
     const { server, port, events } = await startXdsServer();
     const large = testSnapshot('default', ['a'], 4 * 1024 * 1024);
-    server.serve(fleetsOf(large));
-    server.serve(fleetsOf(large));
-    expect(server.isOversize('default')).toBe(true);
+    expect(server.serve(fleetsOf(large))).toEqual(new Set(['default']));
+    expect(server.serve(fleetsOf(large))).toEqual(new Set(['default']));
     const { length: bytes } = new FleetResponse(large, 'replica-0').bytes;
     const reported = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
     expect(events).toEqual([['A snapshot is larger than gRPC clients accept by default', reported]]);
@@ -457,8 +456,7 @@ describe('the server', () => {
     await eventually(() => expect(common.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
     expect(patient.last?.version).toBe(large.version);
-    server.serve(fleetsOf(v1));
-    expect(server.isOversize('default')).toBe(false);
+    expect(server.serve(fleetsOf(v1))).toEqual(new Set());
   });
 
   it('gives up a limiter that does not answer', async () => {

@@ -15,7 +15,7 @@ import { type RecordedTelemetry, recordedTelemetry } from './control-plane-telem
 import { freePort } from './free-port.ts';
 
 export interface RunningXdsServer extends RecordedTelemetry {
-  server: Pick<LimiterStreams, 'serve' | 'cutOff' | 'limiters' | 'isOversize'> & Pick<XdsServer, 'shutdown'>;
+  server: Pick<LimiterStreams, 'serve' | 'cutOff' | 'limiters'> & Pick<XdsServer, 'shutdown'>;
   port: number;
   health: Health;
   /** To whom a response was sent, oldest first. */
@@ -65,7 +65,6 @@ export async function startXdsServer(
     serve: streams.serve.bind(streams),
     cutOff: streams.cutOff.bind(streams),
     limiters: streams.limiters.bind(streams),
-    isOversize: streams.isOversize.bind(streams),
     shutdown: xds.shutdown.bind(xds),
   };
   return { ...telemetry, server, port, health, sends, changes: () => changes };
