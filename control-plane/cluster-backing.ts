@@ -49,10 +49,7 @@ export class ClusterBacking implements Backing {
     this.controllerName = `${namespace}/${settings.leaseName}`;
     const leads = () => this.replicas.leads;
     const policyChanged = () => learn({ policy: this.#policy, confirmed: this.schemas.confirmed });
-    this.statusWriter = new StatusWriter({
-      ...options,
-      record: (change) => learn(({ writes }) => ({ writes: change(writes) })),
-    });
+    this.statusWriter = new StatusWriter(options);
     this.source = new KubernetesSource({
       ...options,
       namespaces: settings.watchNamespaces,

@@ -54,7 +54,7 @@ class Cluster {
 class Replica {
   leads = false;
   limiters: LimiterReport[] = [];
-  answer: (() => WriteOutcome | undefined) | undefined;
+  answer: (() => WriteOutcome | Promise<WriteOutcome> | undefined) | undefined;
   /** Deleted objects, as they are stored. */
   removed: readonly RemovedObject[] = [];
   readonly telemetry = recordedTelemetry();
@@ -90,7 +90,7 @@ class Replica {
     void this.#loop.start();
   }
 
-  #openBacking({ clock, learn }: OpenBackingOptions): Backing {
+  #openBacking({ learn }: OpenBackingOptions): Backing {
     const cluster = this.#cluster;
     const replica = this;
     this.#learn = learn;
@@ -121,10 +121,7 @@ class Replica {
       },
       statusWriter: {
         write: async (write) => {
-          const end = replica.#write({ ...write.object, status: write.status } as ConfigObject);
-          if (end.is === 'written')
-            learn(({ writes }) => ({ writes: writes.begun(write).ended(write, end, clock.nowMs()) }));
-          return end;
+          return replica.#write({ ...write.object, status: write.status } as ConfigObject);
         },
       },
       start: () => learn({ policy: noPolicy, acceptedSpecs: new Map() }),
@@ -194,7 +191,7 @@ class Replica {
     this.#listener!.changed();
   }
 
-  #write(object: ConfigObject): WriteOutcome {
+  #write(object: ConfigObject): WriteOutcome | Promise<WriteOutcome> {
     const outcome = this.answer?.();
     if (outcome !== undefined) return outcome;
     this.#cluster.put(object);
@@ -329,6 +326,7 @@ it('a leader says what it wrote, and nothing of what it could not write', async 
   await leader.pass(1_000);
   expect([cluster.events, cluster.notified]).toEqual([[], []]);
   leader.answer = undefined;
+  cluster.put(shop);
   leader.connect();
   await leader.pass(1_000);
   expect(cluster.written).toEqual(['shop True AllLimiters']);
@@ -384,13 +382,17 @@ it('a status whose object has changed meanwhile is decided again', async () => {
   cluster.put(shop);
   const leader = new Replica(cluster);
   leader.leads = true;
+  const { promise, resolve: answer } = Promise.withResolvers<WriteOutcome>();
   leader.answer = () => {
     leader.answer = undefined;
-    cluster.put({ ...shop, createdMs: 1 });
-    return { is: 'outdated' };
+    return promise;
   };
-  // Nothing but the answer wakes it: the source has shown the change before.
   await leader.pass(1_000);
+  cluster.put({ ...shop, createdMs: 1 });
+  await leader.pass(1_000);
+  // Nothing but the answer wakes it: the source has shown the change before.
+  answer({ is: 'outdated' });
+  await leader.wait(1_000);
   expect(cluster.written).toEqual(['shop False NoLimiters']);
 });
 

@@ -335,7 +335,11 @@ export class ControlLoop {
         // The answer may be late, and another leader may have written since. A new leader repeats webhooks.
         if (this.backing.replicas.leads) this.#announce(entry);
       },
-      again: () => this.#learn({ endedWrites: this.#world.endedWrites + 1 }),
+      record: (change) => this.#learn({ writes: change(this.#world.writes) }),
+      again: (ended) => {
+        const { writes, endedWrites } = this.#world;
+        this.#learn({ writes: ended?.(writes) ?? writes, endedWrites: endedWrites + 1 });
+      },
     });
   }
 

@@ -24,7 +24,7 @@ export class DirectoryBacking implements Backing {
     this.#options = options;
     this.source = new DirectorySource(options);
     this.statusWriter = {
-      // The source shows a status at once, and there is no other writer, so no write is recorded. There are no fleets.
+      // The source shows a status at once, and there is no other writer. There are no fleets.
       write: async ({ object, status }) => {
         this.source.setStatus(object.uid, status as ConfigStatus);
         return { is: 'written' };

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { ConfigWrites } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry, reportTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ApiError } from '../kubernetes/api.ts';
-import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import { StatusPump, type WriteOutcome } from './status-pump.ts';
 import type { StatusEntry } from './status-queue.ts';
 
@@ -38,6 +39,7 @@ function setUp({ concurrency = 2 } = {}) {
   const done: string[] = [];
   const answers = new Map<string, (outcome: WriteOutcome) => void>();
   const clock = new ManualClock();
+  const writes = new ConfigWrites(clock);
   const timers = new ManualTimers();
   const state = { leads: true, dueMs: 0 };
   const telemetry = recordedTelemetry(reportTo(reported));
@@ -58,7 +60,13 @@ function setUp({ concurrency = 2 } = {}) {
     random: () => 0,
     ...telemetry,
     written: ({ object }) => reported.push(`written ${object.uid}`),
-    again: () => reported.push('again'),
+    record: (change) => {
+      writes.ledger = change(writes.ledger);
+    },
+    again: (ended) => {
+      writes.ledger = ended?.(writes.ledger) ?? writes.ledger;
+      reported.push('again');
+    },
   });
   const answer = async (uid: string, outcome: WriteOutcome) => {
     const resolve = answers.get(uid);
@@ -70,10 +78,25 @@ function setUp({ concurrency = 2 } = {}) {
     written: await telemetry.counted('status_writes_total{outcome="written"}'),
     failed: await telemetry.counted('status_writes_total{outcome="failed"}'),
   });
-  return { pump, waiting, reported, done, answers, clock, timers, state, answer, counted };
+  return { pump, waiting, reported, done, answers, clock, timers, state, answer, counted, writes };
 }
 
 describe('a status pump', () => {
+  it('records what the server may have, and the version that came of a write', async () => {
+    const { pump, waiting, answer, writes, timers } = setUp();
+    const { object, status } = entry('a') as { object: ConfigObject; status: ConfigStatus };
+    const at = (resourceVersion: string, its?: ConfigStatus) => ({ ...object, resourceVersion, status: its });
+    waiting.push({ object: at('7'), status });
+    pump.wake();
+    expect([at('8', status), at('8')].map((shown) => writes.ledger.isOwn(shown))).toEqual([true, false]);
+    await answer('a', { is: 'failed', error: unreachable });
+    expect(writes.ledger.isOwn(at('8', status))).toBe(true);
+    timers.advance(50);
+    await new Promise((settled) => setImmediate(settled));
+    await answer('a', { is: 'written', version: '9' });
+    expect(writes.look(at('8')).known).toEqual(at('9', status));
+  });
+
   it('writes a few at a time', async () => {
     const { pump, waiting, reported, done, answers, answer } = setUp();
     waiting.push(entry('a'), entry('b'), entry('c'));

@@ -3,7 +3,7 @@
  * written.
  */
 
-import type { Clock, ProcessTime } from '../../process/time/clock.ts';
+import type { ProcessTime } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import { ApiError, isTransient, type KubernetesApi, serverSideApply } from '../kubernetes/api.ts';
@@ -28,9 +28,6 @@ export type WriteOutcome =
 
 export interface StatusWriterOptions {
   client: KubernetesApi;
-  clock: Clock;
-  /** Called with each attempt and its result. */
-  record(change: (writes: WriteLedger<StatusObject>) => WriteLedger<StatusObject>): void;
   /** The timeout of one request. Defaults to 10,000. */
   timeoutMs?: number;
 }
@@ -47,15 +44,7 @@ export class StatusWriter {
   }
 
   /** Makes one attempt. */
-  async write(write: StatusEntry): Promise<WriteOutcome> {
-    const { record, clock } = this.#options;
-    record((writes) => writes.begun(write));
-    const outcome = await this.#attempt(write);
-    record((writes) => writes.ended(write, outcome, clock.nowMs()));
-    return outcome;
-  }
-
-  async #attempt({ object, status }: StatusEntry): Promise<WriteOutcome> {
+  async write({ object, status }: StatusEntry): Promise<WriteOutcome> {
     const { client, timeoutMs = 10_000 } = this.#options;
     const { kind, plural } = kindOf(object);
     const { namespace, name, resourceVersion } = object;
@@ -76,6 +65,9 @@ export class StatusWriter {
   }
 }
 
+/** Adds an attempt, or its result, to the ledger. */
+type RecordWrite = (writes: WriteLedger<StatusObject>) => WriteLedger<StatusObject>;
+
 export interface StatusPumpOptions extends Telemetry, ProcessTime {
   queue: Pick<StatusQueue, 'next' | 'nextDueMs' | 'done' | 'spared'>;
   writer: Pick<StatusWriter, 'write'>;
@@ -85,8 +77,10 @@ export interface StatusPumpOptions extends Telemetry, ProcessTime {
   concurrency?: number;
   random(): number;
   written(entry: StatusEntry): void;
-  /** Called when another status of an object may be offered: its write has ended, or the pause after a rejection is over. */
-  again(): void;
+  /** Called before each attempt, and with the result of an attempt after which the object stays in flight. */
+  record(change: RecordWrite): void;
+  /** Called when another status of an object may be offered: its write has ended, with this result, or the pause after a rejection is over. */
+  again(ended?: RecordWrite): void;
 }
 
 /** Chosen: the first wait after a rejection. It grows each time, so that rejected statuses do not use up the budget. */
@@ -168,7 +162,7 @@ export class StatusPump {
   }
 
   async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
-    const { writer, queue, metrics, written, again } = this.#options;
+    const { writer, queue, clock, metrics, written, record, again } = this.#options;
     const { uid } = entry.object;
     const place = placeOf(entry.object);
     const pause = failures === 1 ? this.#pauses.get(place) : undefined;
@@ -178,20 +172,26 @@ export class StatusPump {
       queue.spared();
       return undefined;
     }
+    record((writes) => writes.begun(entry));
     const outcome = await writer.write(entry);
+    const ended: RecordWrite = (writes) => writes.ended(entry, outcome, clock.nowMs());
     if ('error' in outcome) {
       const { is, error } = outcome;
       if (is === 'failed' && (error.status < 500 || failures < maxFaults)) return error;
+      record(ended);
       this.#rejected(entry, error);
       return undefined;
     }
     this.#endPause(place);
     this.#endPause(uid);
     queue.done(uid);
-    if (outcome.is === 'gone') return undefined;
+    if (outcome.is === 'gone') {
+      record(ended);
+      return undefined;
+    }
     metrics.all.statusWrites.inc({ outcome: outcome.is });
     if (outcome.is === 'written') written(entry);
-    again();
+    again(ended);
     return undefined;
   }
 

@@ -4,7 +4,6 @@ import { readFleet } from '../../control-plane/fleets/fleet-readings.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import type { FleetObject, FleetStatus } from '../../control-plane/model/config-object.ts';
 import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
-import { systemClock } from '../../process/time/clock.ts';
 import {
   conditionOf,
   createPods,
@@ -149,7 +148,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
       ...{ observedGeneration: 1, limiters: `${count}/9`, expected: 9, connected: count },
       ...{ current: 0, joining: 0, refusing: [], conditions: [] },
     });
-    const writer = new StatusWriter({ client: clientOf(api()), clock: systemClock, record: () => {} });
+    const writer = new StatusWriter({ client: clientOf(api()) });
     const before = shown();
     const first = await writer.write({ object: before, status: status(1) });
     expect(first).toEqual({ is: 'written', version: shown().resourceVersion });

@@ -57,8 +57,6 @@ function writerOf(
 ): StatusWriter {
   return new StatusWriter({
     client: clientOf(api, { user }),
-    clock: systemClock,
-    record: () => {},
     timeoutMs,
   });
 }

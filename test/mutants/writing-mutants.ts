@@ -86,7 +86,7 @@ export const writingMutants: readonly Mutant[] = [
     defect: 'a status whose object has changed is not decided again',
     file: 'control-plane/replicas/status-pump.ts',
     within: 'StatusPump.#write',
-    search: 'again();',
+    search: 'again(ended);',
     replace: '',
     killedBy: 'control-plane/control-loop.test.ts',
   },
@@ -117,7 +117,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: '401 is not retried for statuses',
     file: 'control-plane/replicas/status-pump.ts',
-    within: 'StatusWriter.#attempt',
+    within: 'StatusWriter.write',
     search: 'isTransient(error)',
     replace: '(isTransient(error) && error.status !== 401)',
     killedBy: 'control-plane/replicas/status-writer.test.ts',
@@ -125,7 +125,7 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'a status is written over any version of its object',
     file: 'control-plane/replicas/status-pump.ts',
-    within: 'StatusWriter.#attempt',
+    within: 'StatusWriter.write',
     search: 'metadata: { namespace, name, resourceVersion }',
     replace: 'metadata: { namespace, name }',
     killedBy: 'control-plane/replicas/status-writer.test.ts',
@@ -133,10 +133,10 @@ export const writingMutants: readonly Mutant[] = [
   {
     defect: 'the ledger does not learn which version a status write made',
     file: 'control-plane/replicas/status-pump.ts',
-    within: 'StatusWriter.write',
-    search: 'writes.ended(write, outcome, clock.nowMs())',
-    replace: 'writes.ended(write, { is: outcome.is }, clock.nowMs())',
-    killedBy: 'control-plane/replicas/status-writer.test.ts',
+    within: 'StatusPump.#write',
+    search: 'writes.ended(entry, outcome, clock.nowMs())',
+    replace: 'writes.ended(entry, { is: outcome.is }, clock.nowMs())',
+    killedBy: 'control-plane/replicas/status-pump.test.ts',
   },
   {
     defect: 'an own status that the watch shows before the answer comes is decided on',
