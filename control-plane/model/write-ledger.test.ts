@@ -148,6 +148,19 @@ describe('the newest status of an object', () => {
   });
 });
 
+it.each<WriteEnd['is']>(['gone', 'refused'])(
+  'a write that was applied without an answer is our own, though its next attempt was %s',
+  (is) => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '6' });
+    const write = { object: at('6'), status: statusOf(2) };
+    writes.begin(write)({ is: 'failed' });
+    writes.begin(write)({ is });
+    expect(writes.look(at('7', statusOf(2))).found?.is).not.toBe('overwritten');
+    expect(writes.ledger.isOwn(at('7', statusOf(2)))).toBe(true);
+  },
+);
+
 it('a write that was found applied is not found again when it is sent once more', () => {
   const { writes, begin } = setUp();
   begin(at('5'), 1)({ is: 'outdated' });

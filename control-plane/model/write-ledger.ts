@@ -134,8 +134,9 @@ export class WriteLedger<Kind extends StatusOwner> {
     let { unanswered } = entry;
     // Once a write was applied, earlier ones can only conflict. A conflict may also be one with the write itself: a proxy may send a
     // request twice, and return the second answer.
+    // An earlier attempt of the same write, without an answer, may have been applied.
     if (is === 'written') unanswered = [];
-    else if (is !== 'outdated') unanswered = unanswered.filter((one) => one !== write);
+    else if (is !== 'outdated') unanswered = withoutLast(unanswered, write);
     const ledger = this.#with(uid, { ...entry, confirmed: confirmed ?? entry.confirmed, unanswered });
     if (is === 'refused') return ledger;
     return ledger.#outdating(uid, is === 'written' ? undefined : { from, untilMs: nowMs + maxOutdatedMs });
@@ -230,6 +231,11 @@ export class WriteLedger<Kind extends StatusOwner> {
   ): StatusWrite<One> | undefined {
     return entry?.unanswered.find((one) => this.#parts.isSame(one.status, status));
   }
+}
+
+function withoutLast<Item>(items: readonly Item[], item: Item): readonly Item[] {
+  const index = items.lastIndexOf(item);
+  return index < 0 ? items : items.toSpliced(index, 1);
 }
 
 /**

@@ -182,8 +182,8 @@ export const writingMutants: readonly Mutant[] = [
     defect: 'a rejected write counts as done when others write the same',
     file: 'control-plane/model/write-ledger.ts',
     within: 'WriteLedger.ended',
-    search: 'one !== write',
-    replace: 'true',
+    search: 'withoutLast(unanswered, write)',
+    replace: 'unanswered',
     killedBy: 'control-plane/model/write-ledger.test.ts',
   },
   {

@@ -32,8 +32,7 @@ export class ConfigWrites {
   }
 
   /** Sends a write. Call the returned function with its outcome. */
-  begin({ object, status }: StatusWrite<ConfigObject>): (end: WriteEnd) => void {
-    const write = { object, status };
+  begin(write: StatusWrite<ConfigObject>): (end: WriteEnd) => void {
     this.ledger = this.ledger.begun(write);
     return (end) => {
       this.ledger = this.ledger.ended(write, end, this.#clock.nowMs());
