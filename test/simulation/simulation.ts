@@ -628,6 +628,7 @@ export class Simulation {
       link?.isKnown === true &&
       nowMs - troubledMs > 5_000 &&
       nowMs - home.troubledMs > followingMs;
+    const isUntold = this.#isUntold(pod);
     const isKnown = readySinceMs !== undefined && nowMs - readySinceMs >= readyKnownMs;
     const namedSinceMs = this.fleets.namedSinceMs(limiter.options.fleet) ?? Number.POSITIVE_INFINITY;
     // Of a fleet without a Service only those are known that are connected and have answered, and for a while those that were.
@@ -645,7 +646,7 @@ export class Simulation {
     return {
       name: limiter.name,
       fleet: limiter.options.fleet,
-      isExpected: isKnown && isMissed && !limiter.process.isDead,
+      isExpected: isKnown && isMissed && !isUntold && !limiter.process.isDead,
       isHeard,
       answers: stoppedMs === undefined ? limiter.limits : undefined,
       stoppedMs,
@@ -655,15 +656,23 @@ export class Simulation {
     };
   }
 
+  /** No replica tells others that its process is another one: not the one that knew the former process, and not its own. */
+  #isUntold({ knownBy, formerlyKnownBy }: Pod): boolean {
+    for (const one of formerlyKnownBy) if (this.#tells(one)) formerlyKnownBy.delete(one);
+    const last = [...knownBy].at(-1);
+    return formerlyKnownBy.size > 0 && (last === undefined || !this.#tells(last));
+  }
+
+  #tells({ isWell, troubledMs }: SimulatedReplica): boolean {
+    return isWell && this.nowMs - troubledMs > followingMs;
+  }
+
   /** It does nothing, and the replicas that knew of it can report that. */
   #isApart({ limiter, link, knownBy, formerlyKnownBy, isSilent, troubledMs }: Pod): boolean {
     const canConnect = limiter.process.isRunning && !isSilent;
-    const tells = (one: SimulatedReplica): boolean => one.isWell && this.nowMs - one.troubledMs > followingMs;
-    for (const one of formerlyKnownBy) if (tells(one)) formerlyKnownBy.delete(one);
     const last = [...knownBy].at(-1);
-    const isReported =
-      formerlyKnownBy.size === 0 && (last === undefined || tells(last)) && this.nowMs - troubledMs > 5_000;
-    return !canConnect && isReported && link?.isKnown !== true;
+    const isReported = formerlyKnownBy.size === 0 && (last === undefined || this.#tells(last));
+    return !canConnect && isReported && this.nowMs - troubledMs > 5_000 && link?.isKnown !== true;
   }
 
   /** What kubelet and the controller of EndpointSlices do. */
