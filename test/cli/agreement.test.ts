@@ -245,7 +245,10 @@ const mistakes: ((file: JsonObject, at: number) => void)[] = [
   (isOfLimit ? (limit as JsonObject) : rule)[name as string] = value as JsonValue;
 });
 
-describe('what commands say of rules and requests', () => {
+/** They only compute, and a busy machine gives them a small part of its time. */
+const longestMs = 1_200_000;
+
+describe('what commands say of rules and requests', { timeout: longestMs }, () => {
   it('explain names the rule, the limits and the counters of a limiter, and what passes', () => {
     const seen = { limited: 0, unlimited: 0, replaced: 0, none: 0, shadow: 0, over: 0 };
     for (const { after, requests } of sampled(editedRules('d'), 80, seen)) {

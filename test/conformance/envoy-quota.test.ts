@@ -147,10 +147,11 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
           await sleep(5);
         }
       })();
-      expect(await client.load('gapless', 2_000)).toEqual({ admitted: 2_000, refused: 0 });
+      do {
+        expect(await client.load('gapless', 2_000)).toEqual({ admitted: 2_000, refused: 0 });
+      } while (replaced <= 10);
       isOver = true;
       await replacing;
-      expect(replaced).toBeGreaterThan(10);
     });
 
     it('compares fill intervals by their nanoseconds alone', async ({ expect }) => {
@@ -201,11 +202,21 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
     });
 
     it('cuts the time to live to whole seconds', async ({ expect }) => {
-      await open('ttl');
-      await send(assign('ttl', 'allow', 2.9));
-      expect(await client.ask('ttl')).toBe(200);
-      await sleep(2_400);
-      expect(await client.ask('ttl')).toBe(429);
+      const deadline = new LoadedDeadline(20_000);
+      for (let attempt = 0; ; attempt += 1) {
+        const bucket = `ttl-${attempt}`;
+        await open(bucket);
+        const sentMs = performance.now();
+        await send(assign(bucket, 'allow', 2.9));
+        const first = await client.ask(bucket);
+        while ((await client.ask(bucket)) !== 429 && !deadline.isOver) await sleep(20);
+        const tookMs = performance.now() - sentMs;
+        // A machine that is too slow to tell 2 s from 2.9 s tries again.
+        const isCut = first === 200 && tookMs > 1_900 && tookMs < 2_900;
+        if (!isCut && !deadline.isOver) continue;
+        expect({ first, tookMs, isCut }).toMatchObject({ isCut: true });
+        return;
+      }
     });
 
     it.for([
@@ -229,8 +240,7 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
     it('does not implement reuse_last_assignment', async ({ expect }) => {
       await open('reused', 'reuse');
       await send(assign('reused', 'allow', 1));
-      await sleep(1_500);
-      expect(await client.ask('reused', 'reuse')).toBe(429);
+      await eventually(async () => expect(await client.ask('reused', 'reuse')).toBe(429));
     });
 
     it('ignores assignments of buckets that it did not report', async ({ expect }) => {
@@ -240,11 +250,13 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
 
     it('reports a new bucket at once and every one each 5 s, until it is abandoned', async ({ expect }) => {
       const deadline = new LoadedDeadline(1_000);
+      const ofFour = new LoadedDeadline(1_000 + 3 * (reportMs + 1_500));
       await open('reports');
       deadline.assertInTime();
       await send(assign('reports', tokens(3)));
       expect(await client.load('reports', 8)).toEqual({ admitted: 3, refused: 5 });
       const reports = await server.reported('reports', 4);
+      ofFour.assertInTime();
       const [first, second, third, fourth] = reports;
       expect([first, second].map((report) => [report!.allowed, report!.denied])).toEqual([
         [0, 1],
@@ -252,18 +264,18 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
       ]);
       // Idle, and reported all the same.
       for (const idle of [third!, fourth!]) expect([idle.allowed, idle.denied]).toEqual([0, 0]);
-      for (const [earlier, later] of [
-        [second!, third!],
-        [third!, fourth!],
-      ] as const) {
-        const apartMs = later.atMs - earlier.atMs;
-        expect(apartMs).toBeGreaterThan(reportMs - 1_500);
-        expect(apartMs).toBeLessThan((reportMs + 1_500) * machineLoad());
-        expect(later.elapsed?.nanos).toBe(0);
+      for (const { elapsed } of [third!, fourth!]) {
+        // As Envoy says, because what arrives here may be late.
+        expect(Number(elapsed?.seconds)).toBeGreaterThanOrEqual(reportMs / 1_000 - 1);
+        expect(elapsed?.nanos).toBe(0);
       }
       await send(abandon('reports'));
-      await sleep(reportMs + 500);
-      const afterward = server.reportsOf('reports').length;
+      const untilQuiet = new LoadedDeadline(2 * reportMs);
+      let afterward = -1;
+      while (afterward !== server.reportsOf('reports').length && !untilQuiet.isOver) {
+        afterward = server.reportsOf('reports').length;
+        await sleep(reportMs + 500);
+      }
       await client.ask('reports');
       await eventually(() => expect(server.reportsOf('reports').length).toBe(afterward + 1), {
         timeoutMs: 1_000,
@@ -288,7 +300,7 @@ describeWithServer('Envoy, as a client of a quota service,', envoyProgram, (envo
     server.stop();
     expect(await client.load('lost', 7)).toEqual({ admitted: 7, refused: 0 });
     // At least one report is due meanwhile.
-    await sleep(reportMs + 500);
+    await sleep((reportMs + 500) * machineLoad());
     await server.start();
     expect(server.port).toBe(port);
     await eventually(() => expect(server.reportsOf('lost').length).toBeGreaterThan(before), {
