@@ -78,7 +78,6 @@ const allowed: Record<string, string[]> = {
     'rules',
     'rules/algorithms',
     'rules/language',
-    'rules/reader',
     'rules/review',
     'rules/table',
   ],

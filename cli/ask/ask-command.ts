@@ -12,7 +12,9 @@ import {
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
+import { isLoopback } from '../../process/net/bind.ts';
 import { type Entry, maxUint32, Unit, unitName } from '../../rules/model.ts';
+import { LimitersClient, limitersAt, limitersOfEnvironment, tokenOf } from '../operate/limiters.ts';
 import {
   choiceOf,
   commandOf,
@@ -27,8 +29,7 @@ import { outputForm as outputFormat } from '../shared/report.ts';
 import { type GivenRequest, readEntry, readRequest } from '../shared/request.ts';
 import { dataText, perUnit } from '../shared/text.ts';
 import { diagnose } from './ask-diagnosis.ts';
-import { type AskAddress, type AskTls, askTls, askToken, parseAddress } from './ask-target.ts';
-import { hintsFor } from './misspelled.ts';
+import { type AskAddress, type AskTls, askTls, askToken, endpointText, parseAddress } from './ask-target.ts';
 
 const help = `Usage: weir ask <domain> <key=value> ... [+ <key=value> ...] [flags]
 
@@ -261,4 +262,35 @@ function parseDescriptor(text: string): Entry[] {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`invalid value "${text}" for --descriptors: ${error.message}`);
   }
+}
+
+/** Chosen: the answer is known already, so a hint must not delay it for long. */
+const hintMs = 1_000;
+
+/**
+ * Returns a sentence for each descriptor with a key or domain that is probably misspelled. gRPC answers do not show it; the debug
+ * listener does. Never rejects.
+ */
+async function hintsFor(
+  address: AskAddress,
+  domain: string,
+  descriptors: readonly (readonly Entry[])[],
+): Promise<string[]> {
+  const names = limitersOfEnvironment() ?? debugAddress(address);
+  try {
+    const limiters = await limitersAt(names, hintMs);
+    const asking = { token: tokenOf(undefined), timeoutMs: hintMs };
+    const found = await new LimitersClient(limiters, asking).found();
+    const hints = await Promise.all(descriptors.map((entries) => found.misspelled(domain, entries)));
+    return [...new Set(hints.filter((hint) => hint !== undefined))];
+  } catch {
+    return [];
+  }
+}
+
+/** Returns the debug listener of a limiter on this machine with the default ports. */
+function debugAddress({ endpoint }: AskAddress): string[] {
+  if (endpoint === undefined || 'path' in endpoint) return [];
+  const { host, port } = endpoint;
+  return port === 8081 && isLoopback(host) ? [endpointText({ host, port: 6070 })] : [];
 }

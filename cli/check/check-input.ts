@@ -10,13 +10,13 @@ import { looksLikeOverrides } from '../../rules/reader/read-override.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { collidingCounters } from '../../rules/review/colliding-counters.ts';
 import { collisionWarning, placedWarnings } from '../../rules/review/review-sources.ts';
-import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { parentKeyPlace } from '../mistakes/caret.ts';
 import { explained, withHint, withoutConsequences } from '../mistakes/mistakes.ts';
 import { allTexts, linesOfTexts, type RuleInput } from '../shared/read-input.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../shared/read-rule-texts.ts';
+import { count } from '../shared/text.ts';
 import {
   byPlace,
   type Finding,
@@ -92,7 +92,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
   const isEmpty = input.sources.length + input.skipped.length + others === 0;
   if (unlisted + rejected.length === 0 && isEmpty && input.overrides === 0 && !options.acceptsNoFiles)
     rejected.push(findingOf('error', noRules(input), ruleFileHint, linesOf));
-  const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
+  const rules = countRulesOf(input.sources);
   const noticed = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
   // The Go program stops at the first error of a load, and programs read its lines.
   const sources = inGoWords ? input.sources : input.reviewable;
@@ -102,10 +102,7 @@ export function checkInput(input: RuleInput, options: CheckInputOptions): Checke
     ...reviewed.filter((one) => !followsFrom(one, noticed)),
     ...amongRules(input, linesOf),
   ];
-  if (options.unleased !== undefined)
-    found.push(...unleasedRules({ path: input.path, sources }, options.unleased));
-  if (options.unassignable !== undefined)
-    found.push(...unassignedRules({ path: input.path, sources }, options.unassignable));
+  found.push(...idleRules(input.path, sources, options));
   if (unlisted + rejected.length + input.sources.length + others + input.overrides === 0)
     found.push(nothingChecked(input));
   const accepted = found
@@ -282,7 +279,7 @@ function nothingChecked(input: RuleInput): Finding {
   const { path, skipped } = input;
   if (skipped.length === 0)
     return findingOf('warning', { ...noRules(input), code: 'no-rules' }, ruleFileHint, () => undefined);
-  const text = `contains no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
+  const text = `contains no rules: nothing was checked of ${count(skipped.length, 'object')}`;
   const found = { code: 'no-rules', source: path, text };
   return findingOf(
     'warning',
@@ -292,40 +289,34 @@ function nothingChecked(input: RuleInput): Finding {
   );
 }
 
-type Reviewed = Pick<RuleInput, 'path' | 'sources'>;
-
-function unleasedRules(input: Reviewed, reason: string): Finding[] {
-  const text = (rules: string) => `${rules} a lease without effect: ${reason}`;
-  const hint = 'leases need LEASES=on and a Redis with scripts';
-  return countedRules(input, { code: 'never-leased', isCounted: isLeased, text, hint });
-}
-
-function unassignedRules(input: Reviewed, answer: 'denied' | 'allowed'): Finding[] {
-  const text = (rules: string) =>
-    `${rules} limits that cannot be assigned: requests of quota clients for them are ${answer}`;
-  const hint = 'docs/quota-service.md lists such rules; RLQS_UNASSIGNABLE decides what happens to requests';
-  const isCounted = (rule: Rule) => whyUnassignable(rule) !== undefined;
-  return countedRules(input, { code: 'never-assigned', isCounted, text, hint });
-}
-
-/** Returns one warning for a file. `text` continues `2 rules have`. */
-function countedRules(
-  { path, sources }: Reviewed,
-  options: {
-    code: RuleWarningCode;
-    isCounted: (rule: Rule) => boolean;
-    text: (rules: string) => string;
-    hint: string;
-  },
+/** Returns a warning for the rules of a file that ask for something that the limiter does not do. */
+function idleRules(
+  path: string,
+  sources: readonly LoadedSource[],
+  { unleased, unassignable }: Pick<CheckInputOptions, 'unleased' | 'unassignable'>,
 ): Finding[] {
-  const count = sources.reduce(
-    (sum, { source }) => sum + countRules(source.descriptors, options.isCounted),
-    0,
-  );
-  if (count === 0) return [];
-  const text = options.text(`${count} rule${count === 1 ? ' has' : 's have'}`);
-  const found = { code: options.code, source: path, text };
-  return [findingOf('warning', found, options.hint, () => undefined)];
+  const kinds = [
+    {
+      code: 'never-leased',
+      reason: unleased,
+      isOfKind: isLeased,
+      what: `a lease without effect: ${unleased}`,
+      hint: 'leases need LEASES=on and a Redis with scripts',
+    },
+    {
+      code: 'never-assigned',
+      reason: unassignable,
+      isOfKind: (rule: Rule) => whyUnassignable(rule) !== undefined,
+      what: `limits that cannot be assigned: requests of quota clients for them are ${unassignable}`,
+      hint: 'docs/quota-service.md lists such rules; RLQS_UNASSIGNABLE decides what happens to requests',
+    },
+  ];
+  return kinds.flatMap(({ code, reason, isOfKind, what, hint }) => {
+    const rules = reason === undefined ? 0 : countRulesOf(sources, isOfKind);
+    if (rules === 0) return [];
+    const text = `${count(rules, 'rule')} ${rules === 1 ? 'has' : 'have'} ${what}`;
+    return [findingOf('warning', { code, source: path, text }, hint, () => undefined)];
+  });
 }
 
 /** Lists files of a folder that no limiter reads but that look like rules. */
@@ -334,9 +325,11 @@ function passedOver({ otherFiles, warnings }: RuleInput): SkippedObject[] {
   return [...new Set([...files, ...otherFiles])].map((file) => ({ file, type: 'file', line: undefined }));
 }
 
-function countRules(rules: readonly Rule[], isCounted: (rule: Rule) => boolean = () => true): number {
-  return rules.reduce(
-    (sum, rule) => sum + (isCounted(rule) ? 1 : 0) + countRules(rule.descriptors, isCounted),
-    0,
-  );
+function countRulesOf(
+  sources: readonly LoadedSource[],
+  isCounted: (rule: Rule) => boolean = () => true,
+): number {
+  const countIn = (rules: readonly Rule[]): number =>
+    rules.reduce((sum, rule) => sum + (isCounted(rule) ? 1 : 0) + countIn(rule.descriptors), 0);
+  return sources.reduce((sum, { source }) => sum + countIn(source.descriptors), 0);
 }

@@ -3,7 +3,7 @@ import type { LineIndex } from '../../rules/yaml/places.ts';
 import type { ReportedFinding } from '../forms/report.ts';
 import { wordLength } from '../mistakes/caret.ts';
 import { UsageError } from '../shared/flags.ts';
-import { activeCharacters, count, escaped, type TextStyler } from '../shared/text.ts';
+import { activeCharacters, count, escaped, placeText, type TextStyler } from '../shared/text.ts';
 import type { CheckedInput } from './check-input.ts';
 
 /** One error or warning, with the line of text that it is about. */
@@ -157,7 +157,7 @@ export function findingText(finding: Finding, paint: TextStyler): string {
   const { severity, message, code } = finding;
   const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
   return withExcerpt(
-    `${paint('bold', `${placeText(finding)}:`)} ${label} ${escaped(message)} [${code}]`,
+    `${paint('bold', `${placeText(escaped(finding.file), finding)}:`)} ${label} ${escaped(message)} [${code}]`,
     finding,
     paint,
   );
@@ -170,11 +170,7 @@ export function goFindingText(finding: Finding, paint: TextStyler): string {
     severity === 'error'
       ? paint('red', `error loading ${code === 'callers' ? 'callers' : 'rate limit configs'}:`)
       : paint('yellow', `warning (${code}):`);
-  return withExcerpt(`${label} ${placeText(finding)}: ${message}`, finding, paint);
-}
-
-function placeText({ file, line, column }: Finding): string {
-  return line === undefined ? escaped(file) : `${escaped(file)}:${line}:${column ?? 1}`;
+  return withExcerpt(`${label} ${placeText(escaped(finding.file), finding)}: ${message}`, finding, paint);
 }
 
 function withExcerpt(first: string, { hint, excerpt }: Finding, paint: TextStyler): string {

@@ -13,6 +13,7 @@ import {
 } from '../../rules/write-rules.ts';
 import { resourcesToJson } from '../shared/json-resources.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { placeText } from '../shared/text.ts';
 
 /** The spelling to convert to. */
 export const targets = ['rules', 'manifest', 'xds'] as const;
@@ -59,8 +60,9 @@ export function omittedFields(sources: readonly LoadedSource[], target: Target):
       const omitted = omittedField(rule);
       if (omitted === undefined) return [];
       const place = placeOf([...path, ...omitted.path]);
-      const where = place === undefined ? file : `${file}:${place.line}:${place.column}`;
-      return [`${where}: ${kind === 'rule-file' ? omitted.why : manifestWords(omitted.why)}`];
+      return [
+        `${placeText(file, place)}: ${kind === 'rule-file' ? omitted.why : manifestWords(omitted.why)}`,
+      ];
     });
   });
 }
@@ -82,7 +84,7 @@ function joinedFiles(sources: readonly LoadedSource[]): JoinedSource[] {
 }
 
 /** Returns the place of the value at a path of `spec`: `rules.yaml:12:9`, or the file alone. */
-function placeText({ parts }: JoinedSource, [, ...path]: readonly (string | number)[]): string {
+function placeOf({ parts }: JoinedSource, [, ...path]: readonly (string | number)[]): string {
   const [first, ...below] = path.map((step) => (typeof step === 'number' ? step : ruleFileName(step)));
   let part = parts[0]!;
   for (const next of parts) {
@@ -92,8 +94,7 @@ function placeText({ parts }: JoinedSource, [, ...path]: readonly (string | numb
     if (typeof index !== 'number' || index < length) break;
     below[0] = index - length;
   }
-  const place = part.placeOf(first === undefined ? [] : [first, ...below]);
-  return place === undefined ? part.file : `${part.file}:${place.line}:${place.column}`;
+  return placeText(part.file, part.placeOf(first === undefined ? [] : [first, ...below]));
 }
 
 function toRuleFile(sources: readonly LoadedSource[]): Omit<Conversion, 'losses'> {
@@ -122,7 +123,7 @@ function toManifests(sources: readonly JoinedSource[], given: GivenIdentity): Co
     if (reading.ok) conversion.documents.push(manifest);
     else {
       for (const error of reading.errors) {
-        const where = placeText(loaded, error.path);
+        const where = placeOf(loaded, error.path);
         conversion.problems.push(`${where}: a manifest cannot express it: ${formatManifestError(error)}`);
       }
     }

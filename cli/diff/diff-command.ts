@@ -23,7 +23,7 @@ import {
 } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { outputForm, reportCommand } from '../shared/report.ts';
-import { escaped } from '../shared/text.ts';
+import { count, escaped } from '../shared/text.ts';
 import { compareSources } from './compare-domain.ts';
 import { type Comparison, diffReport, effectOrder } from './diff-report.ts';
 import type { RuleChange } from './limit-effect.ts';
@@ -68,8 +68,7 @@ export function failureText(changes: readonly RuleChange[], named: ReadonlySet<s
     return `${change.domain}: ${change.rule.join(' > ')} (${word})`;
   });
   const more = changes.length > shown.length ? ', ...' : '';
-  const noun = changes.length === 1 ? 'change' : 'changes';
-  return `failed: ${changes.length} ${noun} that --fail-on names: ${shown.join(', ')}${more}`;
+  return `failed: ${count(changes.length, 'change')} that --fail-on names: ${shown.join(', ')}${more}`;
 }
 
 const help = `Usage: weir diff <old> <new> [flags]

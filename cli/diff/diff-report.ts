@@ -12,7 +12,7 @@ import { differenceText, limitedText } from '../replay/report-text.ts';
 import { io } from '../shared/io.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import type { CommandReport } from '../shared/report.ts';
-import { escaped, paintFor, type TextStyler } from '../shared/text.ts';
+import { count, escaped, paintFor, type TextStyler } from '../shared/text.ts';
 import type { Effect, FieldChange, RuleChange } from './limit-effect.ts';
 
 export interface Comparison {
@@ -100,7 +100,7 @@ function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): s
 }
 
 function summary(changes: readonly RuleChange[]): string {
-  return `${changes.length} change${changes.length === 1 ? '' : 's'}: ${effectCountsText(changes)}`;
+  return `${count(changes.length, 'change')}: ${effectCountsText(changes)}`;
 }
 
 /** Returns for example `1 new, 2 stricter`. */

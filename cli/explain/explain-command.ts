@@ -2,7 +2,7 @@ import { defaultExplaining, type ExplainOptions } from '../../limiter/operate/ex
 import { ruleSupport } from '../../limiter/settings/rule-support.ts';
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
-import { clusterRules, rulesInForce } from '../operate/cluster-rules.ts';
+import { clusterRules, overridesInForce, rulesInForce } from '../operate/cluster-rules.ts';
 import { askingOf } from '../operate/limiters.ts';
 import { shownList } from '../operate/objects-section.ts';
 import { type Cluster, clusterHelp, withCluster } from '../shared/cluster.ts';
@@ -23,10 +23,9 @@ import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
 import { entryTexts, readRequest } from '../shared/request.ts';
 import { escaped, paintFor } from '../shared/text.ts';
-import { factsWith, overridesInForce } from './cluster-overrides.ts';
+import { askLimiter, type DescriptorFacts, factsWith, isLimiter } from './descriptor-facts.ts';
 import { ExplainReport, explanationValue } from './explain-report.ts';
 import { describeBucket, explainRequest, readBucket, type ShownDescriptor } from './explain-request.ts';
-import { askLimiter, type DescriptorFacts, isLimiter } from './limiter-rules.ts';
 
 /** Flags for the time of the request and the settings of the limiter. */
 export const requestHelp = `  --at <time>                 show the counter at this time: RFC 3339 or seconds since 1970 (default now)

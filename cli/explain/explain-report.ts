@@ -21,7 +21,7 @@ import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { secondsOfLimit, windowTextOf } from '../../rules/window.ts';
 import { hintOf } from '../shared/flags.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { escaped, type TextStyler, timeText } from '../shared/text.ts';
+import { count, escaped, type TextStyler, timeText } from '../shared/text.ts';
 import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
@@ -148,7 +148,7 @@ export class ExplainReport {
 
   #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
     const level = `level ${index + 1}, ${entryText(entry)}:`;
-    const none = `${levelSize} rule${levelSize === 1 ? '' : 's'} checked`;
+    const none = `${count(levelSize, 'rule')} checked`;
     const text =
       found === undefined
         ? `${level} no rule matches (${none})`
@@ -164,7 +164,7 @@ export class ExplainReport {
       ...others.map((placed) => unfit('not', placed)),
     ];
     const more = levelSize - below.length - (found === undefined ? 0 : 1);
-    if (more > 0) below.push({ text: `and ${more} more rule${more === 1 ? '' : 's'}` });
+    if (more > 0) below.push({ text: `and ${count(more, 'more rule')}` });
     return { text, below };
   }
 

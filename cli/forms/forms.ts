@@ -3,7 +3,7 @@
  * every text.
  */
 import { io } from '../shared/io.ts';
-import { dataText, escaped, valueText } from '../shared/text.ts';
+import { dataText, escaped, placeText, valueText } from '../shared/text.ts';
 import { messageLines, type Report, type ReportedCase, type ReportedFinding } from './report.ts';
 import { sarifLog } from './sarif.ts';
 
@@ -56,13 +56,14 @@ function casesOf({ cases, findings, files }: Report): readonly ReportedCase[] {
   return [
     ...good.map((file) => ({ name: file, file, findings: [] })),
     ...findings.map((one) => {
-      return { name: `${placeText(one)} ${one.code}`, file: one.file, line: one.line, findings: [one] };
+      return {
+        name: `${placeText(one.file, one)} ${one.code}`,
+        file: one.file,
+        line: one.line,
+        findings: [one],
+      };
     }),
   ];
-}
-
-function placeText({ file, line, column }: ReportedFinding): string {
-  return line === undefined ? file : `${file}:${line}:${column ?? 1}`;
 }
 
 function isFailed({ findings }: ReportedCase): boolean {
@@ -103,7 +104,7 @@ function junitCase({ name, file, line, findings }: ReportedCase): string {
 
 function junitFinding(finding: ReportedFinding): string {
   const { severity, code } = finding;
-  const text = xml(`${placeText(finding)}: ${severity}: ${messageLines(finding)}`);
+  const text = xml(`${placeText(finding.file, finding)}: ${severity}: ${messageLines(finding)}`);
   if (severity !== 'error') return `<system-out>${text}</system-out>`;
   const element = code === 'unreadable' ? 'error' : 'failure';
   return `<${element}${attributes({ type: code, message: finding.message })}>${text}</${element}>`;
@@ -114,7 +115,11 @@ function tapDocument(report: Report): string {
   const lines = casesOf(report).flatMap((one, index) => {
     const name = escaped(`${one.file}: ${one.name}`).replace(/[\\#]/g, '\\$&');
     const findings = one.findings.map((finding) => {
-      return { at: placeText(finding), severity: finding.severity, message: messageLines(finding) };
+      return {
+        at: placeText(finding.file, finding),
+        severity: finding.severity,
+        message: messageLines(finding),
+      };
     });
     const more = findings.length === 0 ? '' : dataText(JSON.stringify({ findings }), 'yaml');
     const block = more === '' ? [] : ['---', ...more.trimEnd().split('\n'), '...'].map((line) => `  ${line}`);

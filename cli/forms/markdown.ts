@@ -2,7 +2,7 @@
  * Markdown for a comment on a pull request, as GitHub and GitLab read it (GFM). Foreign texts are code, or every character with a
  * meaning is escaped, so that they open no table cell, tag, link or mention.
  */
-import { escaped } from '../shared/text.ts';
+import { count, escaped, placeText } from '../shared/text.ts';
 import type { ReportedFinding } from './report.ts';
 
 /** GitHub accepts comments of 65,536 characters, which are never more than their bytes. */
@@ -127,10 +127,9 @@ function fittingLines(lines: readonly string[], bytes: number, noun: string): re
 export function findingsTable(findings: readonly ReportedFinding[]): MarkdownTable {
   const rows = findings
     .toSorted((a, b) => a.severity.localeCompare(b.severity))
-    .map(({ severity, code, file, line, column, message, hint }) => {
-      const place = line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+    .map(({ severity, code, file, message, hint, ...place }) => {
       const words = [message, ...(hint === undefined ? [] : [`hint: ${hint}`])].map(markdownText);
-      return [severity, markdownCode(place), markdownCode(code), words.join('<br>')];
+      return [severity, markdownCode(placeText(file, place)), markdownCode(code), words.join('<br>')];
     });
   return { head: ['', 'where', 'kind', 'what'], rows, noun: 'of them' };
 }
@@ -142,7 +141,7 @@ export function checkMarkdown(
   summary: readonly string[],
 ): string {
   const numbers = Object.entries({ error: errors, warning: warnings }).flatMap(([severity, number]) =>
-    number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`],
+    number === 0 ? [] : [count(number, severity)],
   );
   return markdownDocument({
     marker: 'weir check',

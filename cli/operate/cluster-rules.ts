@@ -1,11 +1,13 @@
-/** The rules of a cluster's objects that limiters run, as far as the objects show. */
+/** The rules and overrides of a cluster's objects that limiters run, as far as the objects show. */
 import { byAge } from '../../control-plane/model/config-object.ts';
+import type { Override } from '../../rules/override.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
+import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { programName } from '../shared/io.ts';
 import { type ServedBy, sourcesServedBy } from '../shared/read-input.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
-import { isAccepted, type ShownObject, shownObject } from './shown-objects.ts';
+import { isAccepted, type ShownObject, shownObject, shownOverride } from './shown-objects.ts';
 
 /** An object with the fields that are needed to read its rules. */
 export interface ClusterRules extends ShownObject {
@@ -97,4 +99,36 @@ function sourceOf(
     object,
     placeOf: () => undefined,
   };
+}
+
+/** The overrides of a domain that limiters of this class and fleet apply. `notes` names those that some limiters do not apply. */
+export function overridesInForce(
+  objects: readonly unknown[],
+  domain: string,
+  served: ServedBy,
+): { overrides: Override[]; notes: string[] } {
+  const notes: string[] = [];
+  const overrides = objects.flatMap((object) => {
+    const { spec, createdMs } = clusterRules(object);
+    const shown = shownOverride(object);
+    const { namespace, className, fleet, why, isOver } = shown;
+    const {
+      className: _class,
+      fleet: _fleet,
+      ...own
+    } = spec as { domain?: string; [field: string]: unknown };
+    const isServed = (served.className ?? className) === className && (served.fleet ?? fleet) === fleet;
+    if (own.domain !== domain || !isServed || isOver) return [];
+    const name = `${namespace}/${shown.name}`;
+    const isUsed = isAccepted(shown);
+    const how = isUsed ? 'not in force everywhere' : 'not used';
+    if (why !== undefined) notes.push(`override ${name} is ${how}: ${why.reason}, ${why.message}`);
+    if (!isUsed) return [];
+    const { override } = readOverride(own, {
+      ...{ source: 'object', id: name, name, createdMs, by: '', fromMs: createdMs },
+      ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },
+    });
+    return override ?? [];
+  });
+  return { overrides, notes };
 }

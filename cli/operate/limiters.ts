@@ -80,17 +80,20 @@ export interface FailedLimiter {
 /** Flags that say where in a cluster the limiters or objects are. */
 const ofCluster = ['namespace', 'all-namespaces', 'context', 'kubeconfig', 'class', 'fleet', 'selector'];
 
-/** Whether the command line or WEIR_LIMITERS names the limiters, so that no cluster is searched. */
-export function namesLimiters(flags: ParsedFlags): boolean {
+/** Returns the names of limiters of the command line or of WEIR_LIMITERS; undefined if they are in a cluster. @throws UsageError */
+export function namedLimiters(flags: ParsedFlags): string[] | undefined {
+  const ofFlags = flags.list('limiter');
   const given = ofCluster.find((name) => flags.text(name) !== undefined);
-  const isNamed = flags.list('limiter').length > 0;
-  if (isNamed && given !== undefined) throw new UsageError(`--limiter and --${given} exclude each other`);
-  return isNamed || (given === undefined && limitersOfEnvironment().length > 0);
+  if (given === undefined) return ofFlags.length > 0 ? ofFlags : limitersOfEnvironment();
+  if (ofFlags.length > 0) throw new UsageError(`--limiter and --${given} exclude each other`);
+  return undefined;
 }
 
-function limitersOfEnvironment(): string[] {
+/** Returns the names of WEIR_LIMITERS; undefined without any. */
+export function limitersOfEnvironment(): string[] | undefined {
   const parts = (io().env['WEIR_LIMITERS'] ?? '').split(',');
-  return parts.map((part) => part.trim()).filter((part) => part !== '');
+  const names = parts.map((part) => part.trim()).filter((part) => part !== '');
+  return names.length === 0 ? undefined : names;
 }
 
 /** Returns the flags that name the same limiters in another command. */
@@ -113,11 +116,9 @@ export class LimitersClient {
   readonly #headers: Record<string, string>;
   readonly #timeoutMs: number;
 
-  /** @throws UsageError */
-  constructor(limiters: readonly LimiterTarget[], flags: ParsedFlags) {
+  constructor(limiters: readonly LimiterTarget[], { token, timeoutMs }: AskingUrl) {
     this.#limiters = limiters;
-    this.#timeoutMs = timeoutMs(flags);
-    const token = givenToken(flags);
+    this.#timeoutMs = timeoutMs;
     this.#headers = {
       'X-Weir-User': userName(),
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
@@ -384,12 +385,9 @@ export function endpoint(host: string, port: number): string {
   return `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
 }
 
-/** Returns the limiters that the command line or WEIR_LIMITERS names. Rejects with a UsageError. */
-export async function namedLimiters(flags: ParsedFlags): Promise<LimiterTarget[]> {
-  const waitMs = timeoutMs(flags);
-  const given = flags.list('limiter');
-  const names = given.length > 0 ? given : limitersOfEnvironment();
-  const found = await Promise.all(names.map((name) => addressesOf(name.trim(), waitMs)));
+/** Returns the limiters of these names. Rejects with a UsageError. */
+export async function limitersAt(names: readonly string[], timeoutMs: number): Promise<LimiterTarget[]> {
+  const found = await Promise.all(names.map((name) => addressesOf(name.trim(), timeoutMs)));
   return found.flat();
 }
 
@@ -421,12 +419,11 @@ async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarg
 
 /** How the flags say to ask the URL of a limiter. @throws UsageError */
 export function askingOf(flags: ParsedFlags): AskingUrl {
-  return { token: givenToken(flags), timeoutMs: timeoutMs(flags) };
+  return { token: tokenOf(flags.text('token-file')), timeoutMs: timeoutMs(flags) };
 }
 
-/** Returns the token of the flags. It is never printed. @throws UsageError */
-function givenToken(flags: ParsedFlags): string | undefined {
-  const flag = flags.text('token-file');
+/** Returns the token of --token-file, or of WEIR_TOKEN_FILE. It is never printed. @throws UsageError */
+export function tokenOf(flag: string | undefined): string | undefined {
   const path = flag ?? io().env['WEIR_TOKEN_FILE'];
   if (path === undefined || path === '') return undefined;
   const name = flag === undefined ? 'WEIR_TOKEN_FILE' : '--token-file';

@@ -6,7 +6,7 @@ import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-man
 import { type Cluster, placeText } from '../shared/cluster.ts';
 import { type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { servedByFlags } from '../shared/read-input.ts';
-import { type Row, table } from '../shared/text.ts';
+import { count, type Row, table } from '../shared/text.ts';
 import {
   type ShownCondition,
   type ShownFleet,
@@ -157,7 +157,7 @@ function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): stri
   if (all.length === 0) return '';
   const ready = all.filter(({ why }) => why === undefined).length;
   const rest = all.length === ready ? '' : `, ${all.length - ready} not`;
-  return `${all.length} ${noun}${all.length === 1 ? '' : 's'}, ${ready} ready${rest}`;
+  return `${count(all.length, noun)}, ${ready} ready${rest}`;
 }
 
 function fleetRow(fleet: ShownFleet): Row {

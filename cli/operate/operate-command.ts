@@ -5,7 +5,14 @@ import { type Cluster, withCluster } from '../shared/cluster.ts';
 import type { Command, ParsedFlags } from '../shared/flags.ts';
 import { type CommandReport, reportCommand } from '../shared/report.ts';
 import { durationText } from '../shared/text.ts';
-import { type FoundLimiters, type Json, LimitersClient, namedLimiters, namesLimiters } from './limiters.ts';
+import {
+  askingOf,
+  type FoundLimiters,
+  type Json,
+  LimitersClient,
+  limitersAt,
+  namedLimiters,
+} from './limiters.ts';
 import { podsOf } from './pods.ts';
 
 /** What limiters answered. `isDone`: whether the command did what it should; limiters that did not answer count, too. */
@@ -36,9 +43,11 @@ export async function withLimiters<T>(
   flags: ParsedFlags,
   run: (limiters: LimitersClient) => Promise<T>,
 ): Promise<T> {
-  if (namesLimiters(flags)) return run(new LimitersClient(await namedLimiters(flags), flags));
+  const asking = askingOf(flags);
+  const names = namedLimiters(flags);
+  if (names !== undefined) return run(new LimitersClient(await limitersAt(names, asking.timeoutMs), asking));
   const inCluster = async (cluster: Cluster): Promise<T> =>
-    run(new LimitersClient(await podsOf(cluster, flags), flags));
+    run(new LimitersClient(await podsOf(cluster, flags), asking));
   return withCluster(flags, inCluster, orLimiters);
 }
 

@@ -4,7 +4,7 @@ import { commandOfVerbs, type ParsedFlags, printProblem, rejectIdle, UsageError 
 import { type CommandReport, outputHelp, reportCommand } from '../shared/report.ts';
 import { readDescriptor } from '../shared/request.ts';
 import { durationText, table, valueText } from '../shared/text.ts';
-import { type Json, namesLimiters } from './limiters.ts';
+import { type Json, namedLimiters } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
 import {
   limitersTarget,
@@ -94,7 +94,7 @@ function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[],
 }
 
 function targetOf(flags: ParsedFlags): OverrideTarget {
-  if (!namesLimiters(flags)) return objectsTarget(flags);
+  if (namedLimiters(flags) === undefined) return objectsTarget(flags);
   rejectIdle(flags, ['wait'], 'with --limiter or WEIR_LIMITERS: only objects become Ready');
   return limitersTarget(flags);
 }

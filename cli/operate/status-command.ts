@@ -12,7 +12,7 @@ import {
   UsageError,
 } from '../shared/flags.ts';
 import { type CommandReport, reportCommand, watchHelp } from '../shared/report.ts';
-import { LimitersClient, limiterHelp, namesLimiters } from './limiters.ts';
+import { askingOf, LimitersClient, limiterHelp, namedLimiters } from './limiters.ts';
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
 import {
   allReady,
@@ -64,7 +64,7 @@ async function status(flags: ParsedFlags): Promise<CommandReport> {
   const only = choiceOf(flags, 'only', sections);
   const [name, stray] = flags.positionals;
   if (stray !== undefined) throw new UsageError(`status takes the name of one object, "${stray}" is another`);
-  const isNamed = namesLimiters(flags);
+  const isNamed = namedLimiters(flags) !== undefined;
   if (isNamed && (name !== undefined || only === 'objects'))
     throw new UsageError('limiters that are named by --limiter or WEIR_LIMITERS have no objects');
   if (name !== undefined) rejectIdle(flags, selectingFlags, 'with a name: the report shows only that object');
@@ -116,7 +116,7 @@ async function limitersOf(
   objects: ObjectsReport | undefined,
 ): Promise<LimitersReport> {
   const pods = await podsOfFleets(cluster, flags, objects?.fleets ?? []);
-  const found = await new LimitersClient(pods, flags).found();
+  const found = await new LimitersClient(pods, askingOf(flags)).found();
   const { members, silent } = found;
   const [barred] = silent;
   if (

@@ -2,7 +2,7 @@ import { hitsWords } from '../../rules/describe.ts';
 import { printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputHelp } from '../shared/report.ts';
 import { entryTexts, readDescriptor } from '../shared/request.ts';
-import { escaped } from '../shared/text.ts';
+import { count, escaped } from '../shared/text.ts';
 import { type Json, limiterHelp } from './limiters.ts';
 import { entriesText, limitersCommand, windowOf } from './operate-command.ts';
 
@@ -77,7 +77,7 @@ function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[
   if (refusals.length > 0) return refusals.map(overLimitText).join('\n');
   const memories = remembered.map(({ limiter, kept, since }) => {
     const from = since ? `, the oldest from ${since}` : '';
-    return `  ${escaped(String(limiter))}: ${kept} ${kept === 1 ? 'request' : 'requests'} over limit${from}\n`;
+    return `  ${escaped(String(limiter))}: ${count(kept, 'request')} over limit${from}\n`;
   });
   return `No limiter remembers a matching request over limit. What each limiter remembers:\n${memories.join('')}The request was OK, the limiters no longer remember it, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
 }

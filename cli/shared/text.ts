@@ -88,7 +88,14 @@ export function perUnit(unit: string): string {
   return `per ${unit.toLowerCase()}`;
 }
 
-/** Returns for example `1 rule`, `1,000 rules`. */
+/** Returns for example `rules.yaml:12:9`, or the file alone if no line is known. */
+export function placeText(file: string, { line, column }: PartialPlace = {}): string {
+  return line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+}
+
+type PartialPlace = { line?: number | undefined; column?: number | undefined };
+
+/** Returns for example `1 rule`, `1000 rules`. */
 export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

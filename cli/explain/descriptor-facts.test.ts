@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultExplaining } from '../../limiter/operate/explain.ts';
-import { clusterRules, rulesInForce } from '../operate/cluster-rules.ts';
-import { factsWith, overridesInForce } from './cluster-overrides.ts';
+import { clusterRules, overridesInForce, rulesInForce } from '../operate/cluster-rules.ts';
+import { factsWith } from './descriptor-facts.ts';
 
 const accepted = { type: 'Accepted', status: 'True', reason: 'Valid', message: '' };
 const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: '' };
