@@ -42,8 +42,11 @@ const ofOperators: Record<string, CommandEntry> = {
   },
 };
 
-const statusSummary =
-  'report limiters (rules, store, rates) and objects that are not Ready; the exit status is meant for scripts';
+const status: CommandEntry = {
+  summary:
+    'report limiters (rules, store, rates) and objects that are not Ready; the exit status is meant for scripts',
+  load: async () => (await import('./operate/status-command.ts')).statusCommand,
+};
 
 const ofWeir: Record<string, CommandEntry> = {
   limiter: {
@@ -106,10 +109,7 @@ const ofWeir: Record<string, CommandEntry> = {
     summary: "verify a delivery of the control plane's webhooks",
     load: async () => (await import('./webhook/webhook-command.ts')).webhookCommand,
   },
-  status: {
-    summary: statusSummary,
-    load: async () => (await import('./operate/status-command.ts')).statusCommand,
-  },
+  status,
   ...ofOperators,
   completion: {
     summary: 'print a script that completes commands and flags in bash, zsh or fish',
@@ -126,10 +126,7 @@ async function allOfWeir(): Promise<{ name: string; summary: string; command: Co
 
 /** Commands of a cluster, under the name by which kubectl finds the program: `kubectl-weir`. */
 const ofKubectl: Record<string, CommandEntry> = {
-  status: {
-    summary: statusSummary,
-    load: async () => (await import('./operate/status-command.ts')).statusCommand,
-  },
+  status,
   explain: {
     summary: "show which rule of the cluster's objects applies to a request, and why; it counts nothing",
     load: async () => (await import('./explain/explain-command.ts')).clusterExplainCommand,

@@ -12,7 +12,7 @@ import { differenceText, limitedText } from '../replay/report-text.ts';
 import { io } from '../shared/io.ts';
 import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import type { CommandReport } from '../shared/report.ts';
-import { count, escaped, paintFor, type TextStyler } from '../shared/text.ts';
+import { count, escaped, numberText, paintFor, type TextStyler } from '../shared/text.ts';
 import type { Effect, FieldChange, RuleChange } from './limit-effect.ts';
 
 export interface Comparison {
@@ -256,7 +256,7 @@ function replayParts({ requests, from, to, badLines, difference }: ReplayReport)
   if (difference === undefined) return [];
   const { newlyLimited, noLongerLimited } = difference;
   const lines = [
-    `${requests.toLocaleString('en-US')} recorded requests, ${from} to ${to}`,
+    `${numberText(requests)} recorded requests, ${from} to ${to}`,
     ...(badLines.count > 0 ? [`lines that could not be replayed: ${badLines.count}`] : []),
     `newly limited: ${limitedText(newlyLimited.limited)}`,
     `no longer limited: ${limitedText(noLongerLimited.limited)}`,

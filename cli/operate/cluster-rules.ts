@@ -2,11 +2,10 @@
 import { byAge } from '../../control-plane/model/config-object.ts';
 import type { Override } from '../../rules/override.ts';
 import { readSpec } from '../../rules/reader/manifest-reader.ts';
-import { readOverride } from '../../rules/reader/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { programName } from '../shared/io.ts';
 import { type ServedBy, sourcesServedBy } from '../shared/read-input.ts';
-import type { LoadedSource } from '../shared/read-rule-texts.ts';
+import { type LoadedSource, readOverrideObject } from '../shared/read-rule-texts.ts';
 import { isAccepted, type ShownObject, shownObject, shownOverride } from './shown-objects.ts';
 
 /** An object with the fields that are needed to read its rules. */
@@ -112,22 +111,14 @@ export function overridesInForce(
     const { spec, createdMs } = clusterRules(object);
     const shown = shownOverride(object);
     const { namespace, className, fleet, why, isOver } = shown;
-    const {
-      className: _class,
-      fleet: _fleet,
-      ...own
-    } = spec as { domain?: string; [field: string]: unknown };
     const isServed = (served.className ?? className) === className && (served.fleet ?? fleet) === fleet;
-    if (own.domain !== domain || !isServed || isOver) return [];
+    if ((spec as { domain?: string }).domain !== domain || !isServed || isOver) return [];
     const name = `${namespace}/${shown.name}`;
     const isUsed = isAccepted(shown);
     const how = isUsed ? 'not in force everywhere' : 'not used';
     if (why !== undefined) notes.push(`override ${name} is ${how}: ${why.reason}, ${why.message}`);
     if (!isUsed) return [];
-    const { override } = readOverride(own, {
-      ...{ source: 'object', id: name, name, createdMs, by: '', fromMs: createdMs },
-      ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },
-    });
+    const { override } = readOverrideObject(spec, shown, createdMs);
     return override ?? [];
   });
   return { overrides, notes };

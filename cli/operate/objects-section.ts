@@ -1,9 +1,8 @@
 /** The cluster part of a status report: fleets, objects that are not ready and why, and overrides that have not ended. */
 
-import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
-import { type Cluster, placeText } from '../shared/cluster.ts';
+import { type Cluster, isMissing, placeText } from '../shared/cluster.ts';
 import { type ParsedFlags, printProblem } from '../shared/flags.ts';
 import { servedByFlags } from '../shared/read-input.ts';
 import { count, type Row, table } from '../shared/text.ts';
@@ -102,11 +101,6 @@ export async function shownList<T>(
     printProblem(`no ${what} are shown ${placeText(namespace)}: ${error.message}`);
     return [];
   }
-}
-
-/** Whether the error means a missing right or definition. */
-export function isMissing(error: unknown): error is ApiError {
-  return error instanceof ApiError && (error.status === 403 || error.status === 404);
 }
 
 /** Whether all listed objects are ready, and their control planes run. */

@@ -16,11 +16,11 @@ import {
   version,
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
-import { readOverride } from '../../rules/reader/read-override.ts';
 import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shared/cluster.ts';
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { readOverrideObject } from '../shared/read-rule-texts.ts';
 import { clusterRules, rulesInForce } from './cluster-rules.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
@@ -49,7 +49,7 @@ export function objectsTarget(flags: ParsedFlags): OverrideTarget {
     },
     list: (domain) =>
       within(async (cluster) => {
-        const all = await readable(cluster, overridePlural, (one) => one as Json);
+        const all = await cluster.listReadable(overridePlural, (one) => one as Json);
         return outcomeOf(all.filter(({ spec }) => domain === undefined || spec?.domain === domain));
       }),
     remove: (which) => within((cluster) => removeObjects(cluster, flags, which)),
@@ -116,7 +116,7 @@ function outcomeOf(objects: readonly Json[]): OverrideOutcome {
 async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain: string): Promise<Owner> {
   const [className, fleet] = [flags.text('class'), flags.text('fleet')];
   const given = flags.text('namespace');
-  const all = cluster === undefined ? [] : await readable(cluster, rulesPlural, domainOwner);
+  const all = cluster === undefined ? [] : await cluster.listReadable(rulesPlural, domainOwner);
   const owners = all.filter(
     (one) =>
       one.domain === domain &&
@@ -150,18 +150,6 @@ function domainOwner(object: Json): Owner & { domain: string; isAccepted: boolea
   const { className = defaultClass, fleet = defaultFleet, domain = '' } = object.spec ?? {};
   const isAccepted = conditionOf(object, 'Accepted')?.status === 'True';
   return { namespace: object.metadata.namespace, className, fleet, domain, isAccepted };
-}
-
-/** Reads the given namespace, or all namespaces, or, without that right, the namespace of the context. */
-async function readable<T>(cluster: Cluster, plural: string, read: (object: unknown) => T): Promise<T[]> {
-  if (cluster.isNamespaceGiven || cluster.namespace === undefined)
-    return cluster.list(plural, cluster.namespace, read);
-  try {
-    return await cluster.list(plural, undefined, read);
-  } catch (error) {
-    if (!(error instanceof ApiError && error.status === 403)) throw error;
-    return cluster.list(plural, cluster.namespace, read);
-  }
 }
 
 /** Names the object after its match, so that the same override is the same object. A grant is named after its id. */
@@ -239,24 +227,12 @@ async function writeOnce(
   return { metadata: same.metadata, did: 'was replaced' };
 }
 
-/** The origin of an object that is only shown or removed. */
-const origin = {
-  source: 'api',
-  id: 'x',
-  by: '',
-  maxSeconds: Number.MAX_SAFE_INTEGER,
-  rejectsPast: true,
-} as const;
-
 /** Replaces `for`, which counts from the creation of an object, because this object already exists. */
 function dated(spec: Json): Json {
   if (spec.for === undefined) return spec;
   const { for: _, ...rest } = spec;
-  const nowMs = Date.now();
-  const reading = readOverride(
-    { domain: spec.domain, match: spec.match, block: true, reason: 'x', for: spec.for },
-    { ...origin, createdMs: nowMs, fromMs: nowMs },
-  );
+  const timed = { domain: spec.domain, match: spec.match, block: true, reason: 'x', for: spec.for };
+  const reading = readOverrideObject(timed, { namespace: '', name: 'x' }, Date.now());
   return { ...rest, expiresAt: new Date(reading.override!.endsMs!).toISOString().replace(/\.\d+Z$/, 'Z') };
 }
 
@@ -291,11 +267,11 @@ async function settled(
 }
 
 /** Returns what the override changes according to the domain's rules; undefined until the control plane accepts the current rules. */
-async function wordsOf(cluster: Cluster, { spec }: Json): Promise<string | undefined> {
-  const { className = defaultClass, fleet = defaultFleet, ...own } = spec;
-  const { override } = readOverride(own, { ...origin, createdMs: Date.now(), fromMs: Date.now() });
+async function wordsOf(cluster: Cluster, { metadata, spec }: Json): Promise<string | undefined> {
+  const { className = defaultClass, fleet = defaultFleet } = spec;
+  const { override } = readOverrideObject(spec, metadata, Date.now());
   if (override === undefined) return undefined;
-  const objects = await readable(cluster, rulesPlural, clusterRules);
+  const objects = await cluster.listReadable(rulesPlural, clusterRules);
   const inForce = rulesInForce(objects, override.domain, { className, fleet });
   const sources = inForce.sources.filter(({ source }) => source.domain === override.domain);
   if (sources.length === 0) return undefined;
@@ -351,7 +327,7 @@ async function removeObjects(
   flags: ParsedFlags,
   which: OverrideSelector,
 ): Promise<OverrideOutcome> {
-  const all = await readable(cluster, overridePlural, (one) => one as Json);
+  const all = await cluster.listReadable(overridePlural, (one) => one as Json);
   const isMeant = ({ metadata, spec }: Json): boolean =>
     'id' in which
       ? [metadata.name, `${metadata.namespace}/${metadata.name}`].includes(which.id)

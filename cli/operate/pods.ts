@@ -1,8 +1,7 @@
 /** Finds the limiter pods of a cluster and connects to them through the API server's port-forward. */
 import { type Duplex, duplexPair, PassThrough } from 'node:stream';
-import { ApiError } from '../../control-plane/kubernetes/api.ts';
 import { fleetPlural } from '../../rules/language/kinds.ts';
-import { type Cluster, placeText } from '../shared/cluster.ts';
+import { type Cluster, isMissing, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import type { LimiterTarget } from './limiters.ts';
 
@@ -98,21 +97,18 @@ async function placeOf(cluster: Cluster, fleet: FoundFleet): Promise<PodsPlace> 
   return { namespace, selector: pairs.length === 0 ? defaultSelector : pairs.join(',') };
 }
 
-/** Lists the fleets of the given namespace, or of all namespaces that the user may read. */
+/** Lists the fleets that the user may read. */
 async function fleetsOf(cluster: Cluster): Promise<FoundFleet[]> {
   const read = (object: unknown): FoundFleet => {
     const { metadata, spec } = object as { metadata: FoundFleet; spec?: Pick<FoundFleet, 'service'> };
     return { name: metadata.name, namespace: metadata.namespace, service: spec?.service };
   };
-  const namespaces = cluster.isNamespaceGiven ? [cluster.namespace] : [undefined, cluster.namespace];
-  for (const namespace of namespaces) {
-    try {
-      return await cluster.list(fleetPlural, namespace, read);
-    } catch (error) {
-      if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) throw error;
-    }
+  try {
+    return await cluster.listReadable(fleetPlural, read);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
   }
-  return [];
 }
 
 interface Pod {

@@ -2,7 +2,7 @@
 
 import { overridePlural, plural } from '../../rules/language/kinds.ts';
 import { objectNameProblem } from '../../rules/reader/read-manifests.ts';
-import { type Cluster, withCluster } from '../shared/cluster.ts';
+import { type Cluster, isMissing, withCluster } from '../shared/cluster.ts';
 import {
   CommandError,
   choiceOf,
@@ -16,7 +16,6 @@ import { askingOf, LimitersClient, limiterHelp, namedLimiters } from './limiters
 import { type LimitersReport, limitersReport, limitersText } from './limiters-section.ts';
 import {
   allReady,
-  isMissing,
   type ObjectsReport,
   objectsOf,
   objectsText,

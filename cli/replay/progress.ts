@@ -1,4 +1,6 @@
 /** The progress of a replay: a bar on a terminal, and one line with the speed at the end. */
+import { numberText } from '../shared/text.ts';
+
 export interface ProgressOutput {
   isTTY?: boolean | undefined;
   write(text: string): unknown;
@@ -37,7 +39,7 @@ export class Progress {
     if (now - this.#drawnMs < redrawMs) return;
     this.#drawnMs = now;
     const bar = totalBytes === undefined ? '' : `${barText(totalBytes === 0 ? 1 : bytes / totalBytes)} `;
-    output.write(`\r\x1b[K${bar}${count(requests)} requests${this.#speed(requests)}`);
+    output.write(`\r\x1b[K${bar}${numberText(requests)} requests${this.#speed(requests)}`);
   }
 
   finish(requests: number): void {
@@ -46,7 +48,7 @@ export class Progress {
     const time = ms < minMeasuredMs ? `${Math.ceil(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
     this.clear();
     output.write(
-      `${count(requests)} ${requests === 1 ? 'request' : 'requests'} replayed in ${time}${this.#speed(requests)}\n`,
+      `${numberText(requests)} ${requests === 1 ? 'request' : 'requests'} replayed in ${time}${this.#speed(requests)}\n`,
     );
   }
 
@@ -57,7 +59,7 @@ export class Progress {
 
   #speed(requests: number): string {
     const ms = this.#options.nowMs() - this.#startMs;
-    return ms < minMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} per second`;
+    return ms < minMeasuredMs ? '' : `, ${numberText(Math.round((requests / ms) * 1000))} per second`;
   }
 }
 
@@ -65,8 +67,4 @@ function barText(done: number): string {
   const share = Math.min(1, done);
   const filled = Math.floor(share * barWidth);
   return `[${'#'.repeat(filled)}${' '.repeat(barWidth - filled)}] ${String(Math.floor(share * 100)).padStart(3)}%`;
-}
-
-function count(number: number): string {
-  return number.toLocaleString('en-US');
 }

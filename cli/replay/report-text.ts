@@ -10,20 +10,10 @@ import type {
 } from '../../replay/replay-report.ts';
 import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { LimitInReplay } from '../../rules/describe.ts';
-import { escaped, perUnit } from '../shared/text.ts';
+import { columnLines, escaped, numberText, perUnit } from '../shared/text.ts';
 
-/** Formats columns as wide as their widest cell, two spaces apart. Columns in `right` are numbers. */
 function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
-  const widths: number[] = [];
-  for (const row of rows) {
-    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
-  }
-  return rows.map((row) => {
-    const cells = row.map((cell, column) =>
-      right.has(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
-    );
-    return `  ${cells.join('  ')}`.trimEnd();
-  });
+  return columnLines(rows, '  ', right).map((line) => `  ${line}`.trimEnd());
 }
 
 /** Formats the report for people. Values of requests are foreign, so they are escaped. */
@@ -92,7 +82,7 @@ function domainLines({ domains }: RuleSetReport): string[] {
   const head = ['domain', 'requests', 'limited', 'share', 'first', 'last'];
   const rows = domains.map(({ domain, requests, limited }) => [
     plainText(domain),
-    count(requests),
+    numberText(requests),
     ...limitedCells(limited),
   ]);
   return textTable([head, ...rows], new Set([1, 2, 3]));
@@ -104,7 +94,7 @@ function ruleLines(rules: readonly RuleReport[]): string[] {
     [
       plainText(rule.rule),
       limits.length > 0 ? `${limits.length} limits` : limitText(rule.limit),
-      count(rule.decisions),
+      numberText(rule.decisions),
       ...figureCells(rule),
       ...limitedCells(rule.limited),
     ],
@@ -121,22 +111,22 @@ function ruleLines(rules: readonly RuleReport[]): string[] {
 
 /** Returns empty cells if each of several limits has its own figures. */
 function figureCells({ nearLimit, overLimit, shadowed }: Partial<LimitFigures>): string[] {
-  return [nearLimit, overLimit, shadowed].map((figure) => (figure === undefined ? '' : count(figure)));
+  return [nearLimit, overLimit, shadowed].map((figure) => (figure === undefined ? '' : numberText(figure)));
 }
 
 function limitText(limit: LimitInReplay | null): string {
   if (limit === null) return 'its own';
   const { requestsPerUnit, unit, unitMultiplier, window, algorithm, burst } = limit;
   const words = [
-    `${count(requestsPerUnit)} ${unitMultiplier === 1 && !window.includes('@') ? perUnit(unit) : `in ${window}`}`,
+    `${numberText(requestsPerUnit)} ${unitMultiplier === 1 && !window.includes('@') ? perUnit(unit) : `in ${window}`}`,
     ...(algorithm === algorithmNames[defaultAlgorithm] ? [] : [algorithm.replaceAll('_', ' ')]),
-    ...(burst === undefined ? [] : [`burst ${count(burst)}`]),
+    ...(burst === undefined ? [] : [`burst ${numberText(burst)}`]),
   ];
   return words.join(', ');
 }
 
 function limitedCells({ requests, share, first, last }: LimitedReport): string[] {
-  return [count(requests), percent(share), timeText(first), timeText(last)];
+  return [numberText(requests), percent(share), timeText(first), timeText(last)];
 }
 
 function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
@@ -144,7 +134,7 @@ function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
   const rows = top.map(({ counter, rule, requests, first, last }) => [
     plainText(counter),
     plainText(rule),
-    count(requests),
+    numberText(requests),
     timeText(first),
     timeText(last),
   ]);
@@ -160,7 +150,7 @@ function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
 function changeLines(title: string, { limited, rules, offenders }: ChangeReport): string[] {
   const lines = ['', `${title}: ${limitedText(limited)}`];
   if (limited.requests === 0) return lines;
-  const rows = rules.map(({ rule, requests }) => [plainText(rule), count(requests)]);
+  const rows = rules.map(({ rule, requests }) => [plainText(rule), numberText(requests)]);
   lines.push(...textTable([['by rule', 'requests'], ...rows], new Set([1])));
   lines.push(...offenderLines(offenders));
   return lines;
@@ -175,12 +165,8 @@ function percent(share: number): string {
   return `${(share * 100).toFixed(2)}%`;
 }
 
-function count(number: number): string {
-  return number.toLocaleString('en-US');
-}
-
 function counted(number: number, noun: string): string {
-  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+  return `${numberText(number)} ${noun}${number === 1 ? '' : 's'}`;
 }
 
 function timeText(time: string | null): string {

@@ -133,6 +133,17 @@ export class Cluster {
     }
   }
 
+  /** Like `list`, in the given namespace, or in all namespaces or, without that right, in the namespace of the context. */
+  async listReadable<T>(plural: string, read: (object: unknown) => T): Promise<T[]> {
+    if (this.isNamespaceGiven || this.namespace === undefined) return this.list(plural, this.namespace, read);
+    try {
+      return await this.list(plural, undefined, read);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 403)) throw error;
+      return this.list(plural, this.namespace, read);
+    }
+  }
+
   /** Reads one object, in the namespace of the command by default. */
   get(plural: string, name: string, namespace = this.namespace): Promise<unknown> {
     return this.#ask({ plural, namespace, name });
@@ -186,6 +197,11 @@ export class Cluster {
     }
     return message;
   }
+}
+
+/** Whether the error means a missing right or definition. */
+export function isMissing(error: unknown): error is ApiError {
+  return error instanceof ApiError && (error.status === 403 || error.status === 404);
 }
 
 /** For example `in namespace shop`. */

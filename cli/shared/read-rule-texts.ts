@@ -213,12 +213,7 @@ class TextsReader {
 
   /** Reads a RateLimitOverride. The control plane decides where it goes and when it ends. */
   #override(file: string, { metadata, spec, placeOf }: Manifest): void {
-    const { className: _, fleet: __, ...rest } = fieldsOf(spec);
-    const name = `${metadata.namespace}/${metadata.name}`;
-    const { problems = [] } = readOverride(rest, {
-      ...{ source: 'object', id: name, name, createdMs: 0, by: '', fromMs: 0 },
-      ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },
-    });
+    const { problems = [] } = readOverrideObject(spec, metadata);
     this.overrides += problems.length === 0 ? 1 : 0;
     for (const { path, text } of problems)
       this.#reject(file, { code: 'wrong-type', path: ['spec', ...path], text }, placeOf);
@@ -271,6 +266,20 @@ class TextsReader {
       });
     }
   }
+}
+
+/** Reads a RateLimitOverride of this name, whose time counts from its creation. The control plane decides where it goes. */
+export function readOverrideObject(
+  spec: unknown,
+  { namespace, name }: { namespace: string; name: string },
+  createdMs = 0,
+): ReturnType<typeof readOverride> {
+  const { className: _, fleet: __, ...own } = fieldsOf(spec);
+  const id = `${namespace}/${name}`;
+  return readOverride(own, {
+    ...{ source: 'object', id, name: id, createdMs, by: '', fromMs: createdMs },
+    ...{ maxSeconds: Number.POSITIVE_INFINITY, rejectsPast: false },
+  });
 }
 
 /**

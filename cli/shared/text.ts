@@ -50,12 +50,27 @@ export type Row = Record<string, string | number | undefined>;
 /** Formats a table as kubectl does. Every text may be foreign, so all of them are escaped. */
 export function table(rows: readonly Row[]): string {
   const columns = Object.keys(rows[0] ?? {});
-  const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
-  const widths = columns.map((_, index) =>
-    lines.reduce((widest, line) => Math.max(widest, line[index]!.length), 0),
-  );
-  const padded = lines.map((line) => line.map((cell, index) => cell.padEnd(widths[index]!)).join('   '));
-  return padded.map((line) => `${line.trimEnd()}\n`).join('');
+  const cells = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
+  return columnLines(cells, '   ')
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+/** Formats columns as wide as their widest cell. The columns in `right` are numbers. */
+export function columnLines(
+  rows: readonly (readonly string[])[],
+  gap: string,
+  right: ReadonlySet<number> = new Set(),
+): string[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
+  return rows.map((row) => {
+    const cells = row.map((cell, column) =>
+      right.has(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+    );
+    return cells.join(gap).trimEnd();
+  });
 }
 
 /** Returns RFC 3339 in UTC, without a fraction if the time is in whole seconds. */
@@ -76,6 +91,11 @@ export function durationText(seconds: number): string {
   const shown = first === -1 ? parts.slice(3) : parts.slice(first, first + 2);
   const words = shown.filter(([count], index) => index === 0 || count > 0);
   return words.map(([count, unit]) => `${count}${unit}`).join('');
+}
+
+/** Returns for example `12,345`. */
+export function numberText(number: number): string {
+  return number.toLocaleString('en-US');
 }
 
 /** `1,234.5`: with a digit behind the point below 100. */
