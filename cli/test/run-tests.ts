@@ -61,11 +61,9 @@ export interface TestOutcome {
   file: string;
   line: number;
   answers: number;
-  failures: TestFailure[];
+  /** Findings. Unexpected answers have an explanation in lines as `weir explain` prints them. */
+  failures: Finding[];
 }
-
-/** A finding, with an explanation of the decision in lines as `weir explain` prints them. */
-export type TestFailure = Finding & { explanation: string };
 
 /** A rule with a limit. */
 export interface CoveredRule {
@@ -143,9 +141,7 @@ export class TestRunner implements TestRun {
       if (!(error instanceof UnusableTests || error instanceof UsageError)) throw error;
       const { place, findings } = error instanceof UnusableTests ? error : { place: undefined, findings: [] };
       const failures =
-        findings.length > 0
-          ? findings.map((finding) => ({ ...finding, explanation: '' }))
-          : [failure('unreadable', error.message, file, place, lines)];
+        findings.length > 0 ? [...findings] : [failure('unreadable', error.message, file, place, lines)];
       this.outcomes.splice(before);
       this.outcomes.push({ name: basename(file), file, line: 1, answers: 0, failures });
     }
@@ -344,9 +340,7 @@ function failure(
   file: string,
   place: TextPlace | undefined,
   lines: LineIndex,
-): TestFailure {
-  const { line, column } = place ?? { line: undefined, column: undefined };
-  const found = { code, source: file, text: message, line, column };
-  const finding = findingOf('error', found, undefined, () => lines);
-  return { ...finding, explanation: '' };
+): Finding {
+  const found = { code, source: file, text: message, line: place?.line, column: place?.column };
+  return findingOf('error', found, undefined, () => lines);
 }

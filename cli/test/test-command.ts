@@ -177,7 +177,7 @@ function findingsOf(run: TestRun, { paths, isQuiet }: Wanted, isLow: boolean): O
 function resultText(run: TestRun, { isQuiet, minCoverage }: Wanted, isLow: boolean): string {
   const paint = paintFor(io().stdout);
   const failed = run.outcomes.flatMap(({ failures }) =>
-    failures.map((one) => findingText(one, paint) + one.explanation.replace(/^(?=.)/gm, '  ')),
+    failures.map((one) => findingText(one, paint) + (one.explanation ?? '').replace(/^(?=.)/gm, '  ')),
   );
   const low = isLow ? [`${paint('red', 'failed:')} fewer than --min-coverage ${minCoverage}\n`] : [];
   if (isQuiet) return [...failed, ...low].join('');
@@ -231,7 +231,7 @@ function resultValue(run: TestRun, exitStatus: number): object {
     tests: run.outcomes.map(({ failures, ...one }) => ({
       ...one,
       passed: failures.length === 0,
-      failures: failures.map(({ code, line, column, message, explanation }) => {
+      failures: failures.map(({ code, line, column, message, explanation = '' }) => {
         return { code, line, column, message, explanation };
       }),
     })),
