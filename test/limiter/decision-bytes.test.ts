@@ -5,7 +5,7 @@ import { median } from '../../bench/bench-figures.ts';
 import { KnownEntriesCache } from '../../limiter/decide/wire-reader.ts';
 import { newOperation, plainCounter } from '../../limiter/stores/operation.ts';
 import { CountPart } from '../../limiter/stores/redis/count-parts.ts';
-import { Batch, finishBatch } from '../../limiter/stores/redis/gathered-calls.ts';
+import { Batch, finishBatch } from '../../limiter/stores/redis/turn-batches.ts';
 import { CommandWriter, type Reply, RespReader } from '../../limiter/stores/redis/wire/resp.ts';
 import { FlushTurn } from '../../process/time/loop-turns.ts';
 import { budgetLimiter } from '../support/budget-limiter.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Operation } from '../../limiter/stores/operation.ts';
-import type { CallBounds, WhenPoolIsEmpty } from '../../limiter/stores/redis/gathered-calls.ts';
+import type { CallBounds, WhenPoolIsEmpty } from '../../limiter/stores/redis/turn-batches.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';

@@ -9,7 +9,7 @@ import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { RedisStoreAdmin } from '../../limiter/operate/store-admin/redis-store-admin.ts';
 import { newLeaseTerms, type Operation } from '../../limiter/stores/operation.ts';
-import type { GatheringStore } from '../../limiter/stores/redis/gathering-store.ts';
+import type { RedisStoreBase } from '../../limiter/stores/redis/redis-store-base.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
@@ -88,7 +88,7 @@ type ReplyName = keyof typeof replies;
 
 /** Something that is asked of Redis. Rejects with the store's error. */
 interface Question {
-  ask(store: GatheringStore): Promise<unknown>;
+  ask(store: RedisStoreBase): Promise<unknown>;
   /** Of the replies above, those that a sound Redis may give to it. */
   sound: readonly ReplyName[];
 }
@@ -119,7 +119,7 @@ const leased = (): Operation => {
   return counterOp({ key, maxLease: 5, lease });
 };
 const counters = (amount?: number) => [reservedCounter({ stem: `1{d;k=${secret}}`, amount })];
-const asked = (call: TestCall) => (store: GatheringStore) => submitCall(store, call);
+const asked = (call: TestCall) => (store: RedisStoreBase) => submitCall(store, call);
 
 /** Of one Redis, by scripts. */
 const byScript: Record<string, Question> = {
@@ -225,7 +225,7 @@ describe('a Redis that gives wrong replies', () => {
   });
   afterAll(() => fake.close());
 
-  const questionsOf = (store: GatheringStore, questions: Record<string, Question>) =>
+  const questionsOf = (store: RedisStoreBase, questions: Record<string, Question>) =>
     Object.fromEntries(
       Object.entries(questions).map(([question, { ask, sound }]) => [
         question,

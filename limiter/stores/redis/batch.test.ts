@@ -14,9 +14,9 @@ import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { callAbandoned } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
 import { CountPart, type PartKind, type PartTerms, StopPart } from './count-parts.ts';
-import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './gathered-calls.ts';
 import { severalSections } from './lua/program.ts';
 import { ReservationPart } from './reservation-part.ts';
+import { Batch, finishBatch, maxKeysPerCall, type PendingSubmit } from './turn-batches.ts';
 import { RedisErrors } from './wire/redis-error.ts';
 import { ReplyError } from './wire/resp.ts';
 

@@ -1,7 +1,7 @@
 import type { StoreError } from '../store-error.ts';
-import { type Batch, finishBatch } from './gathered-calls.ts';
-import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import type { PlainCounting } from './plain-counting.ts';
+import { RedisStoreBase, type RedisStoreBaseOptions } from './redis-store-base.ts';
+import { type Batch, finishBatch } from './turn-batches.ts';
 import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
@@ -15,7 +15,7 @@ export type ServerConnection = Pick<
 > & { readonly link: Pick<RedisLink, 'send'> | undefined };
 
 /** A server, or the master that sentinels know; or an existing connection, and its name in logs. */
-export type RedisStoreOptions = GatheringStoreOptions &
+export type RedisStoreOptions = RedisStoreBaseOptions &
   (
     | { readonly address: RedisAddress | SentinelAddress }
     | { readonly connection: ServerConnection; readonly label: string }
@@ -25,7 +25,7 @@ export type RedisStoreOptions = GatheringStoreOptions &
  * Counts in one Redis server. Everything that arrives in one turn of the event loop, or in a window, is sent as one script call,
  * folded by key. Calls are sent in order, at most as many at a time as there are places.
  */
-export class RedisStore extends GatheringStore implements CallReceiver {
+export class RedisStore extends RedisStoreBase implements CallReceiver {
   readonly #connection: ServerConnection;
   readonly #plain: PlainCounting;
   protected override readonly commands: KeyedCommands;

@@ -1,9 +1,9 @@
 import type { Operation } from '../../operation.ts';
 import { countAll, type SubmitOptions } from '../../store.ts';
 import type { StoreError } from '../../store-error.ts';
-import { type Batch, finishBatch } from '../gathered-calls.ts';
-import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
 import type { PlainCounting } from '../plain-counting.ts';
+import { RedisStoreBase, type RedisStoreBaseOptions } from '../redis-store-base.ts';
+import { type Batch, finishBatch } from '../turn-batches.ts';
 import type { ClusterAddress } from '../wire/redis-address.ts';
 import type { ConnectionCounts, KeyedCommands } from '../wire/redis-connection.ts';
 import { isTryAgain } from '../wire/redis-error.ts';
@@ -13,7 +13,7 @@ import type { ClusterNode } from './cluster-nodes.ts';
 import { submitToSlots } from './cluster-reservations.ts';
 import { keySlot } from './cluster-topology.ts';
 
-export interface RedisClusterStoreOptions extends GatheringStoreOptions {
+export interface RedisClusterStoreOptions extends RedisStoreBaseOptions {
   address: ClusterAddress;
   /** The maximum number of nodes that are asked at the same time for one batch. Defaults to all nodes. */
   parallelism?: number | undefined;
@@ -32,7 +32,7 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions {
  * Counts in a Redis Cluster. Ops that arrive in one turn of the event loop are folded by key. They are sent as SET and INCRBY, or as the
  * program if a slot needs a script. All commands for one node are sent together.
  */
-export class RedisClusterStore extends GatheringStore {
+export class RedisClusterStore extends RedisStoreBase {
   readonly #cluster: RedisClusterClient;
   protected override readonly commands: KeyedCommands;
   readonly #plain: PlainCounting;

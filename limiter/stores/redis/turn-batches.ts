@@ -353,7 +353,7 @@ export class CallSlots<Call> {
   }
 }
 
-export interface TurnGatheringOptions {
+export interface TurnBatchesOptions {
   /** Takes the batches of one turn, in order. `take` returns false if a batch must wait. */
   calls: Pick<CallSlots<Batch>, 'take' | 'isWaiting'>;
   terms: PartTerms;
@@ -378,8 +378,8 @@ const turnsOfOne = 16;
 const joinMs = 5;
 
 /** Gathers ops that arrive in one turn of the event loop, or in a window, into as few batches as possible. */
-export class TurnGathering {
-  readonly #options: TurnGatheringOptions;
+export class TurnBatches {
+  readonly #options: TurnBatchesOptions;
   /** Batches that accept no more ops and are sent when the turn ends. */
   #full: Batch[] = [];
   #open: Batch | undefined;
@@ -396,7 +396,7 @@ export class TurnGathering {
   #turns = 0;
   #isLooking = false;
 
-  constructor(options: TurnGatheringOptions) {
+  constructor(options: TurnBatchesOptions) {
     this.#options = options;
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type StartRetryOptions, startWithRetry } from './gathering-store.ts';
+import { type StartRetryOptions, startWithRetry } from './redis-store-base.ts';
 
 /** Time passes only by sleeping; the first `failures` attempts fail. */
 function start(failures: number, given: Partial<StartRetryOptions> = {}) {

@@ -1,4 +1,4 @@
-/** Shared by the stores in one Redis and in a cluster: gathers submitted ops, and provides places for calls. */
+/** The common part of the stores in one Redis (redis-store.ts) and in a cluster: what to send, when, and how to send it again. */
 import { systemTimers, type Timers, unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
@@ -18,6 +18,11 @@ import {
 import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
 import { CountPart, type PartTerms, StopPart } from './count-parts.ts';
+import { program } from './lua/program.ts';
+import { PlainCounting } from './plain-counting.ts';
+import { noteKeyOf, tallyKeyOf } from './reservation-keys.ts';
+import { ReservationPart } from './reservation-part.ts';
+import { shareTally } from './reservation-tally.ts';
 import {
   Batch,
   type CallBounds,
@@ -27,13 +32,8 @@ import {
   defaultCallBounds,
   finishBatch,
   maxKeysPerCall,
-  TurnGathering,
-} from './gathered-calls.ts';
-import { program } from './lua/program.ts';
-import { PlainCounting } from './plain-counting.ts';
-import { noteKeyOf, tallyKeyOf } from './reservation-keys.ts';
-import { ReservationPart } from './reservation-part.ts';
-import { shareTally } from './reservation-tally.ts';
+  TurnBatches,
+} from './turn-batches.ts';
 import type { KeyedCommands } from './wire/redis-connection.ts';
 import {
   areScriptsRejected,
@@ -44,7 +44,7 @@ import {
 } from './wire/redis-error.ts';
 import { hasSet, textReply, UnexpectedReply } from './wire/resp.ts';
 
-export interface GatheringStoreOptions {
+export interface RedisStoreBaseOptions {
   /** The TLS of the connection; undefined without TLS. */
   tls?: ClientTls | undefined;
   /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR. Defaults to false. */
@@ -87,12 +87,12 @@ export interface GatheringStoreOptions {
  * Sends ops that arrive in one turn of the event loop, or in a window, together. The number of calls in progress is at most the number of
  * places.
  */
-export abstract class GatheringStore implements Store, CallCarrier<Batch> {
+export abstract class RedisStoreBase implements Store, CallCarrier<Batch> {
   readonly #errors: RedisErrors;
   readonly #label: string;
   readonly #random: () => number;
   readonly #timeoutMs: number;
-  readonly #gathering: TurnGathering;
+  readonly #batches: TurnBatches;
   protected readonly places: CallSlots<Batch>;
   readonly #onScriptsRejected: ((reason: string) => void) | undefined;
   #onLeasesRejected: ((reason: string) => void) | undefined;
@@ -100,7 +100,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
   protected withoutScripts: boolean;
   #closed = false;
 
-  constructor(options: GatheringStoreOptions, label: string, errors: RedisErrors, isCluster = false) {
+  constructor(options: RedisStoreBaseOptions, label: string, errors: RedisErrors, isCluster = false) {
     const { timers, windowMs, timeoutMs, random, scripts = 'auto', calls = defaultCallBounds } = options;
     this.#errors = errors;
     this.#label = label;
@@ -117,7 +117,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       timers: timers ?? unblockedTimers,
       carrier: this,
     });
-    this.#gathering = new TurnGathering({
+    this.#batches = new TurnBatches({
       terms: this.#terms,
       calls: this.places,
       windowMs,
@@ -184,11 +184,11 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
     } else if (!options.stopWhenOver) {
-      this.#gathering.add(ops, CountPart, { callsLeft: 0, caller: ops[0]!.caller, done });
+      this.#batches.add(ops, CountPart, { callsLeft: 0, caller: ops[0]!.caller, done });
     } else if (ops.length > maxKeysPerCall) {
       readThenCount([ops], (part, each) => this.submit(part, countAll, each), done);
     } else {
-      this.#gathering.add(ops, StopPart, { callsLeft: 0, caller: ops[0]!.caller, done });
+      this.#batches.add(ops, StopPart, { callsLeft: 0, caller: ops[0]!.caller, done });
     }
   }
 
@@ -265,7 +265,7 @@ export abstract class GatheringStore implements Store, CallCarrier<Batch> {
       if (call.hasMore && ops[0]!.error === undefined) this.#reserve(ops, call, done);
       else done();
     };
-    this.#gathering.add(ops, ReservationPart, { callsLeft: 0, caller: ops[0]!.caller, done: goOn });
+    this.#batches.add(ops, ReservationPart, { callsLeft: 0, caller: ops[0]!.caller, done: goOn });
   }
 
   async #recall(id: string): Promise<string | undefined> {

@@ -4,7 +4,7 @@ import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { CountPart } from './count-parts.ts';
-import { type Batch, type CallBounds, CallSlots, maxKeysPerCall, TurnGathering } from './gathered-calls.ts';
+import { type Batch, type CallBounds, CallSlots, maxKeysPerCall, TurnBatches } from './turn-batches.ts';
 
 function places(bounds: Partial<CallBounds> = {}) {
   const timers = new ManualTimers();
@@ -114,7 +114,7 @@ function gathering(windowMs?: number, isFull = () => false) {
     batch.pushArguments(args);
     sent.push({ atMs: timers.nowMs, keys: args.slice(2, 2 + Number(args[1])) });
   };
-  const subject = new TurnGathering({
+  const subject = new TurnBatches({
     terms: {
       names: { prefix: '', isCluster: false },
       reservations: { maxReservations: 1, recordMs: 1 },
@@ -151,7 +151,7 @@ function gathering(windowMs?: number, isFull = () => false) {
   return { timers, sent, subject, add, read, waiting, free };
 }
 
-describe('TurnGathering', () => {
+describe('TurnBatches', () => {
   it('sends what one turn brought, in one batch', async () => {
     const { sent, add, timers } = gathering();
     add('a');
