@@ -5,6 +5,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { type ThrottledLine, throttledLine } from '../../process/log/log-throttle.ts';
+import { Pump } from '../../process/queues/pump.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import { ApiError, isTransient, isWatchRejected, type KubernetesApi } from '../kubernetes/api.ts';
@@ -19,7 +20,6 @@ import type {
 } from '../model/config-object.ts';
 import { accessWatches, isReached, type ObjectVersions, shownVersions } from '../model/object-versions.ts';
 import type { Policy } from '../reconcile/decide.ts';
-import { Pump } from '../replicas/pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';

@@ -16,8 +16,8 @@ import { LogThrottle, type ThrottledLine, throttledLine } from '../../process/lo
 import { ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
+import { LoopTurns } from '../../process/queues/loop-turns.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 

@@ -3,6 +3,7 @@
  * new ones are dropped.
  */
 import { createHash } from 'node:crypto';
+import { Pump } from '../../process/queues/pump.ts';
 import type { ProcessTime } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
@@ -11,7 +12,6 @@ import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { microTime } from './leases.ts';
-import { Pump } from './pump.ts';
 
 export interface EventContent {
   uid: string;

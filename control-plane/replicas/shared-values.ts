@@ -4,6 +4,7 @@
  * `remove` names, because the next process needs the other stored values.
  */
 import { errorText } from '../../process/log/error-text.ts';
+import { Pump } from '../../process/queues/pump.ts';
 import type { ProcessTime } from '../../process/time/clock.ts';
 import { ApiError, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
@@ -24,7 +25,6 @@ import {
   selectorOf,
   splitJson,
 } from './own-objects.ts';
-import { Pump } from './pump.ts';
 
 /** The storage format of the values of a role: a JSON text for each value. */
 export interface SharedFormat<Value> {

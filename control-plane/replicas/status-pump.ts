@@ -3,6 +3,7 @@
  * written.
  */
 
+import { Pump } from '../../process/queues/pump.ts';
 import type { ProcessTime } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
@@ -11,7 +12,6 @@ import { kindOf, objectKey, type StatusObject } from '../model/config-object.ts'
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { Pump } from './pump.ts';
 import type { StatusEntry, StatusQueue } from './status-queue.ts';
 
 export type WriteOutcome =

@@ -8,7 +8,7 @@ import {
 import { throttledLine } from '../../process/log/log-throttle.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { ConnectionMemory, type ThreadMemory } from '../../process/net/connection-memory.ts';
-import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
+import { FlushTurn, LoopTurns } from '../../process/queues/loop-turns.ts';
 import type { HttpTls } from '../http/listener.ts';
 import { type ConnectionEnd, connectionLines as lines } from '../log/connection-lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';

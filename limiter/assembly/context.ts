@@ -1,7 +1,7 @@
 /** Dependencies shared by all parts of a limiter, and the interfaces of parts that only some settings need. */
 import { hostname } from 'node:os';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import type { FlushTurn } from '../../process/time/loop-turns.ts';
+import type { FlushTurn } from '../../process/queues/loop-turns.ts';
 import type { LoadedCapability } from '../capabilities/capability.ts';
 import type { CapabilityContext } from '../capabilities/parts.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';

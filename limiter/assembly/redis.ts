@@ -1,7 +1,7 @@
 /** Opens a Redis store of the kind that the settings name, with its statistics and its part of the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
-import type { FlushTurn } from '../../process/time/loop-turns.ts';
+import type { FlushTurn } from '../../process/queues/loop-turns.ts';
 import { defaultLease } from '../leases/settings.ts';
 import { lines } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';

@@ -12,8 +12,9 @@
  *    do not count as work of the store.
  * 8. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 2, 3 and 7 alone) or `MemoryStore` (with 1 and 3 alone) counts.
  */
+
+import type { FlushTurn } from '../../process/queues/loop-turns.ts';
 import { ticksAfterReading } from '../../process/time/clock.ts';
-import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import { lines } from '../log/lines.ts';

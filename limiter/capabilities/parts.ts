@@ -6,8 +6,8 @@ import type { AdmittedCaller, CallerGate, CallerRejection, CallTracer } from '..
 import type { Health } from '../../process/grpc/health.ts';
 import type { ApiRoute, ReportChange } from '../../process/http/api-route.ts';
 import type { Logger } from '../../process/log/logger.ts';
+import type { LoopTurns } from '../../process/queues/loop-turns.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { LoopTurns } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';

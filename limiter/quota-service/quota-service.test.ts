@@ -7,7 +7,7 @@ import {
 } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
 import type { DuplexStream, GrpcStatus, MessageListener } from '../../process/grpc/handlers.ts';
 import { loggerOf } from '../../process/log/logger.ts';
-import { LoopTurns } from '../../process/time/loop-turns.ts';
+import { LoopTurns } from '../../process/queues/loop-turns.ts';
 import type { Rule } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';

@@ -17,8 +17,8 @@ import {
   Right,
 } from '../../process/grpc/handlers.ts';
 import { addressGroup } from '../../process/net/peer.ts';
+import type { LoopTurns, TurnTaker } from '../../process/queues/loop-turns.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Allocator } from '../allocate/allocator.ts';
 import type { GrantedBucket, HitKind, Holder, Share } from '../allocate/terms.ts';

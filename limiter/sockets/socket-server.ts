@@ -11,8 +11,8 @@ import {
 import { type ConnectionBytes, ConnectionMemory } from '../../process/net/connection-memory.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
 import { type CertificateListener, watchCertificate } from '../../process/net/tls-credentials.ts';
+import { FlushTurn, LoopTurns } from '../../process/queues/loop-turns.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import { Http2Connection } from '../http2/connection.ts';
 import type { Http2Limits } from '../http2/limits.ts';
 import type { RequestHandler } from '../http2/request-handler.ts';

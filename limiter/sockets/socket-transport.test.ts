@@ -5,7 +5,7 @@ import { Duplex } from 'node:stream';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
+import { FlushTurn, LoopTurns } from '../../process/queues/loop-turns.ts';
 import { readsInPlace, SocketTransport } from './socket-transport.ts';
 
 /** The bytes that are handed over at a time. */

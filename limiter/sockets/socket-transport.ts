@@ -10,8 +10,8 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { addressGroup } from '../../process/net/peer.ts';
+import type { FlushTurn, LoopTurns, TurnTaker } from '../../process/queues/loop-turns.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import type { FlushTurn, LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Transport } from '../http2/request-handler.ts';
 
 /** Chosen: the time for sending the rest of the output. `OpenSockets` bounds the time after that. */

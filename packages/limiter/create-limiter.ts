@@ -32,8 +32,8 @@ import { StoreError } from '../../limiter/stores/store-error.ts';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { loggerOf } from '../../process/log/logger.ts';
+import { FlushTurn } from '../../process/queues/loop-turns.ts';
 import { inTime, systemClock, systemTimers, unrefTimers } from '../../process/time/clock.ts';
-import { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type {

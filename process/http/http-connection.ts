@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { ConnectionBytes, MemoryOwner } from '../net/connection-memory.ts';
 import { addressGroup } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
-import type { LoopTurns, TurnTaker } from '../time/loop-turns.ts';
+import type { LoopTurns, TurnTaker } from '../queues/loop-turns.ts';
 
 /** The memory of a request while its peer has not sent all of it, and the work that it causes. */
 export interface RequestMemory {

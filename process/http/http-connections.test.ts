@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ConnectionMemory } from '../net/connection-memory.ts';
-import { LoopTurns } from '../time/loop-turns.ts';
+import { LoopTurns } from '../queues/loop-turns.ts';
 import type { HttpRejection } from './http-connections.ts';
 import { type HttpCall, HttpServer } from './http-server.ts';
 

@@ -13,7 +13,7 @@ import type { Socket } from 'node:net';
 import type { ConnectionMemory } from '../net/connection-memory.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
-import { LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
+import { LoopTurns, type TurnTaker } from '../queues/loop-turns.ts';
 import { HttpConnection, type RequestMemory, unwatched } from './http-connection.ts';
 
 /** Reasons for closing a connection, or rejecting a request on it, and their texts. */

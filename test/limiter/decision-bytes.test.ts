@@ -7,7 +7,7 @@ import { newOperation, plainCounter } from '../../limiter/stores/operation.ts';
 import { CountPart } from '../../limiter/stores/redis/count-parts.ts';
 import { Batch, finishBatch } from '../../limiter/stores/redis/turn-batches.ts';
 import { CommandWriter, type Reply, RespReader } from '../../limiter/stores/redis/wire/resp.ts';
-import { FlushTurn } from '../../process/time/loop-turns.ts';
+import { FlushTurn } from '../../process/queues/loop-turns.ts';
 import { budgetLimiter } from '../support/budget-limiter.ts';
 import { limit, rule } from '../support/rule-builder.ts';
 

@@ -1,6 +1,7 @@
 /** The common part of the stores in one Redis (redis-store.ts) and in a cluster: what to send, when, and how to send it again. */
+
+import { FlushTurn } from '../../../process/queues/loop-turns.ts';
 import { systemTimers, type Timers, unblockedMs, unblockedTimers } from '../../../process/time/clock.ts';
-import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { failAll, failOp, type Operation, type Reservation } from '../operation.ts';

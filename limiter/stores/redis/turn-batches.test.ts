@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FlushTurn } from '../../../process/time/loop-turns.ts';
+import { FlushTurn } from '../../../process/queues/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { CountPart } from './count-parts.ts';

@@ -3,8 +3,9 @@
  * in progress is at most the number of places. One connection carries all of them, so the number of places replaces the size of a
  * connection pool. A call that finds no place waits its turn. Ops that arrive meanwhile are gathered into the waiting calls.
  */
+
+import type { FlushTurn } from '../../../process/queues/loop-turns.ts';
 import type { Timers } from '../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { type Caller, callAbandoned, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import {

@@ -1,5 +1,5 @@
+import type { FlushTurn } from '../../../../process/queues/loop-turns.ts';
 import { unblockedTimers } from '../../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import type { ClientTls } from '../../client-tls.ts';
 import { storeReconnectDelayMs } from '../../reconnect-delay.ts';
 import { StoreError } from '../../store-error.ts';

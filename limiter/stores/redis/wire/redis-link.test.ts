@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { FlushTurn } from '../../../../process/time/loop-turns.ts';
+import { FlushTurn } from '../../../../process/queues/loop-turns.ts';
 import { counterOp, submit } from '../../../../test/support/counter-ops.ts';
 import { eventually } from '../../../../test/support/eventually.ts';
 import { callAbandoned } from '../../operation.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
+import type { FlushTurn } from '../../../../process/queues/loop-turns.ts';
 import { unblockedMs, unblockedTimers, unrefUnblockedTimers } from '../../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
 import { type ClientTls, dial } from '../../client-tls.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { commandTimedOut, connectionClosed, isTimeout, unexpectedAnswer } from './redis-error.ts';

@@ -14,8 +14,9 @@
  * The input of a connection must be read before its cost is known, which may be five times a share. So few connections are read in a
  * turn, and at most one whose address has sent expensive input.
  */
-import { FairQueue } from '../queues/fair-queue.ts';
-import { type Clock, systemClock } from './clock.ts';
+
+import { type Clock, systemClock } from '../time/clock.ts';
+import { FairQueue } from './fair-queue.ts';
 
 export interface TurnTaker {
   /** The address whose turns it shares. */

@@ -1,8 +1,8 @@
-/** Sends the entries of a queue to the API server, a few at a time. It retries each entry, with growing waits, until it succeeds. */
-import type { ProcessTime } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/pacing.ts';
+/** Sends the entries of a queue to a server, a few at a time. It retries each entry, with growing waits, until it succeeds. */
+import type { ProcessTime } from '../time/clock.ts';
+import { retryDelayMs } from '../time/pacing.ts';
 
-/** The part of a failure that determines the wait before the next attempt. An ApiError has it. */
+/** The part of a failure that determines the wait before the next attempt. */
 export interface Failure {
   retryAfterMs?: number | undefined;
 }
