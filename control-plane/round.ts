@@ -459,13 +459,19 @@ function decideFleets(next: Draft, { inFlight, wallMs: nowMs }: RoundState, outc
 
 /** Returns the wait until something changes without news. Work that is due has already been requested. */
 function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | undefined {
-  const none = Number.POSITIVE_INFINITY;
   const patience = round.decision === undefined ? round.patienceEndsMs : undefined;
-  const rhythms = Object.values<Rhythm>({ ...round.rhythms }).map(({ dueMs }) => dueMs);
-  const byMonotonic = [...rhythms, round.caughtUpMs, patience, round.specs.dueMs].map(
-    (ms = none) => ms - monotonicMs,
+  const { snapshots, statuses, fleets } = round.rhythms;
+  const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];
+  const wait = Math.min(
+    waitUntil([...rhythms, round.caughtUpMs, patience, round.specs.dueMs], monotonicMs),
+    waitUntil([round.decision?.dueMs, round.statusesDueMs], wallMs),
   );
-  const byWall = [round.decision?.dueMs, round.statusesDueMs].map((ms = none) => ms - wallMs);
-  const wait = Math.min(...[...byMonotonic, ...byWall].filter((ms) => ms > 0));
-  return wait === none ? undefined : Math.min(Math.ceil(wait), longestWaitMs);
+  return wait === Number.POSITIVE_INFINITY ? undefined : Math.min(Math.ceil(wait), longestWaitMs);
+}
+
+/** Returns the wait until the first of these times that has not passed. Infinity if there is none. */
+function waitUntil(times: readonly (number | undefined)[], nowMs: number): number {
+  let wait = Number.POSITIVE_INFINITY;
+  for (const ms of times) if (ms !== undefined && ms > nowMs) wait = Math.min(wait, ms - nowMs);
+  return wait;
 }

@@ -184,17 +184,13 @@ function statusOf(body: string): { reason: string; message: string } {
 }
 
 function statusFields(value: unknown): { code: number; reason: string; message: string } {
-  const { code, reason, message } = fields(value);
+  const fields = typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  const { code, reason, message } = fields;
   return {
     code: typeof code === 'number' ? code : 500,
     reason: typeof reason === 'string' ? reason : '',
     message: typeof message === 'string' ? message : '',
   };
-}
-
-/** Returns the fields of an unchecked value. A value that is no object has none. */
-export function fields(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 /** Returns a single line of bounded length, so that no page fills the log. */

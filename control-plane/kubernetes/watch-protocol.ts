@@ -1,6 +1,6 @@
 /** Objects of the API, and what the server reports of them in pages of a list and events of a watch. */
 import type { Timers } from '../../process/time/clock.ts';
-import { type ApiError, fields, unreadable, type WatchStream, watchError } from './api.ts';
+import { type ApiError, unreadable, type WatchStream, watchError } from './api.ts';
 
 /** A kind of object, and where to look for it. */
 export interface WatchedResource {
@@ -108,6 +108,11 @@ export function parseWatchEvent(value: unknown): WatchEvent | undefined {
 
 function isApiObject(value: unknown): value is ApiObject {
   return typeof fields(fields(value)['metadata'])['name'] === 'string';
+}
+
+/** Returns the fields of an unchecked value. A value that is no object has none. */
+export function fields(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 export interface FollowedWatch {

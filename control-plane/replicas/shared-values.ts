@@ -93,8 +93,7 @@ export class SharedValues<Value> {
   readonly #api: ConfigMapApi;
   readonly #watch: ResourceWatch<StoredConfigMap>;
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
-  /** See `maps`. Undefined after a change, because grouping them takes time. */
-  #maps: ReadonlyMap<string, readonly StoredConfigMap[]> | undefined;
+  #maps: ReadonlyMap<string, readonly StoredConfigMap[]> = new Map();
   readonly #read = new Map<string, ReadValue<Value>>();
   /** Whether ConfigMaps have changed since they were checked. */
   #isBehind = false;
@@ -149,9 +148,6 @@ export class SharedValues<Value> {
 
   /** The ConfigMaps by key, including unreadable ones. */
   get maps(): ReadonlyMap<string, readonly StoredConfigMap[]> {
-    const { prefix } = this.#options.format;
-    const ours = () => [...this.#watch.items.values()].filter(({ name }) => name.startsWith(prefix));
-    this.#maps ??= Map.groupBy(ours(), ({ name }) => firstName(name.slice(prefix.length)));
     return this.#maps;
   }
 
@@ -200,7 +196,9 @@ export class SharedValues<Value> {
 
   /** Reads the ConfigMaps that have changed. It reads changes that arrive meanwhile afterward. Never rejects. */
   async #changed(): Promise<void> {
-    this.#maps = undefined;
+    const { prefix } = this.#options.format;
+    const ours = [...this.#watch.items.values()].filter(({ name }) => name.startsWith(prefix));
+    this.#maps = Map.groupBy(ours, ({ name }) => firstName(name.slice(prefix.length)));
     this.#isBehind = true;
     if (this.#isReading) return;
     this.#isReading = true;

@@ -2,9 +2,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
-import { ApiError, fields, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
+import { ApiError, isDenied, type KubernetesApi } from '../kubernetes/api.ts';
 import { defaultWatchLimits } from '../kubernetes/watch.ts';
 import { WatchOutage } from '../kubernetes/watch-progress.ts';
+import { fields } from '../kubernetes/watch-protocol.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
