@@ -412,7 +412,6 @@ function rightsSuite(start: () => Promise<Servers>, isCluster = false): void {
           problems.push(...(await problemsOf(name, steps, limited)));
       expect(problems).toEqual([]);
     },
-    60_000,
   );
 }
 
