@@ -136,7 +136,8 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
 }
 
 export interface RecordedEvent {
-  object: Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid'>;
+  /** The object at the version that the event follows from. */
+  object: Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'resourceVersion'>;
   type: 'Normal' | 'Warning';
   /** The reason of the condition, with at most 128 characters. */
   reason: string;
@@ -166,7 +167,6 @@ export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #queue: EventQueue<Named>;
   readonly #pump: Pump<Occurrences<Named>, ApiError>;
-  #count = 0;
   #isClosed = false;
 
   constructor(options: EventRecorderOptions) {
@@ -190,7 +190,7 @@ export class EventRecorder {
     if (this.#isClosed) return;
     const { uid } = event.object;
     const note = cutNote(event.note);
-    const named = { ...event, note, uid, eventName: this.#nameOf(event) };
+    const named = { ...event, note, uid, eventName: nameOf(event) };
     if (this.#queue.add(named, clock.nowMs()) !== undefined) metrics.all.eventsDropped.inc();
     this.#pump.wake();
   }
@@ -268,19 +268,17 @@ export class EventRecorder {
         },
       });
     } catch (error) {
-      // An earlier attempt succeeded, but its answer was lost.
+      // An earlier attempt succeeded, but its answer was lost; or an earlier leader reported the same.
       if (!(error instanceof ApiError && error.reason === 'AlreadyExists')) throw error;
     }
   }
+}
 
-  /** A name that is unique for every event of every replica. */
-  #nameOf({ object }: RecordedEvent): string {
-    const { clock, instance } = this.#options;
-    this.#count += 1;
-    const seed = [instance, clock.nowMs(), this.#count, object.uid].join('\0');
-    const hash = createHash('sha256').update(seed).digest('hex').slice(0, 16);
-    return `${object.name.slice(0, 230).replace(/[.-]+$/, '')}.${hash}`;
-  }
+/** Returns the name of the Event. It is the same on all replicas, so that a new leader does not report again what was reported. */
+function nameOf({ object: { uid, name, resourceVersion }, reason, note }: RecordedEvent): string {
+  const seed = [uid, resourceVersion, reason, note].join('\0');
+  const hash = createHash('sha256').update(seed).digest('hex').slice(0, 16);
+  return `${name.slice(0, 230).replace(/[.-]+$/, '')}.${hash}`;
 }
 
 /** Cuts between characters, because the API counts bytes. */
