@@ -9,6 +9,7 @@ import {
   type Resource,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
+import { noVersions } from '../model/object-versions.ts';
 import {
   type FirstSnapshot,
   type LedgerEdits,
@@ -489,30 +490,43 @@ describe('LimiterView', () => {
   });
 
   describe('a stream that a process left, and that a replica without an API server still reports', () => {
-    const well = limiter('b', { acceptedVersion: 'v2' });
-    const former = replica(limiter('a', { id: '0/1', connectedMs: 1, acceptedVersion: 'v1' }), well);
-    const next = (connectedMs: number) =>
-      replica(limiter('a', { id: '1/1', connectedMs, acceptedVersion: 'v1' }));
+    const well = replica(limiter('b', { acceptedVersion: 'v2' }));
+    const stream = (id: string, connectedMs: number, acceptedVersion = 'v1'): ReplicaReport => ({
+      ...replica(limiter('a', { id, connectedMs, acceptedVersion })),
+      decided: noVersions,
+    });
+    const former = stream('0/1', 1);
+    const textOf = (view: SeenLimiters): string => progressText(view.fleet('default').of(since(2)));
 
-    it('does not count after the next stream has ended, until the process connects again', () => {
-      const view = viewOf(ledgerOf('v1', 'v2'), former);
-      view.update([former, next(2)], reconnectGraceMs + 1);
-      view.update([former], reconnectGraceMs + 2);
+    it('does not count for a while after the next stream has ended, unless the process connects again', () => {
+      const view = viewOf(ledgerOf('v1', 'v2'), former, well);
+      view.update([former, stream('1/1', 2), well], reconnectGraceMs + 1);
+      view.update([former, well], reconnectGraceMs + 2);
       const { pending, away } = view.fleet('default').of(since(2));
       expect(pending.items).toEqual([]);
       expect(away.items).toEqual([{ name: 'a', sinceMs: reconnectGraceMs + 2 }]);
-      const third = replica(limiter('a', { id: '2/1', connectedMs: 3, acceptedVersion: 'v2' }));
-      view.update([former, third], reconnectGraceMs + 3);
-      expect(progressText(view.fleet('default').of(since(2)))).toBe('2/2');
-      view.update([former], reconnectGraceMs + 4);
+      view.update([former, stream('2/1', 3, 'v2'), well], reconnectGraceMs + 3);
+      expect(textOf(view)).toBe('2/2');
+      view.update([former, well], 2 * reconnectGraceMs);
       expect(view.fleet('default').of(since(2)).pending.items).toEqual([]);
+      view.update([former, well], 2 * reconnectGraceMs + 1);
+      expect(textOf(view)).toBe('1/2, a');
     });
 
     it('counts again if the other one is older by the clocks, which may be wrong', () => {
-      const view = viewOf(ledgerOf('v1', 'v2'), former);
-      view.update([former, next(0)], reconnectGraceMs + 1);
-      view.update([next(0), replica(well)], reconnectGraceMs + 2);
-      expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, a');
+      const view = viewOf(ledgerOf('v1', 'v2'), former, well);
+      view.update([former, stream('1/1', 0), well], reconnectGraceMs + 1);
+      view.update([stream('1/1', 0), well], reconnectGraceMs + 2);
+      expect(textOf(view)).toBe('1/2, a');
+    });
+
+    it('counts again if it is a stream to this process, which knows that it is open', () => {
+      const own = replica(limiter('a', { id: '0/1', connectedMs: 1, acceptedVersion: 'v2' }));
+      const view = viewOf(ledgerOf('v1', 'v2'), own, well);
+      view.update([own, stream('1/1', 2), well], reconnectGraceMs + 1);
+      expect(textOf(view)).toBe('1/2, a');
+      view.update([own, well], reconnectGraceMs + 2);
+      expect(textOf(view)).toBe('2/2');
     });
   });
 

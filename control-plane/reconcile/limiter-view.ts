@@ -38,8 +38,8 @@ interface SeenLimiter {
   hasAnswered: boolean;
   /** See `FleetLimiter`. */
   loading: FleetLimiter['loading'];
-  /** The ids of streams that it has left, as far as a replica still reports them. */
-  former: ReadonlySet<string>;
+  /** The ids of streams that it has left and that a replica still reports, and the times until which they do not count. */
+  former: ReadonlyMap<string, number>;
 }
 
 interface GoneLimiter extends SeenLimiter {
@@ -54,7 +54,7 @@ const defaultExpectation: FleetExpectation = {
   ignoresDisconnected: false,
 };
 
-const noStreams: ReadonlySet<string> = new Set();
+const noStreams: ReadonlyMap<string, number> = new Map();
 
 const emptyFleet = new FleetRollout({ limiters: [], coming: [], isShort: false, mayBeMore: false });
 
@@ -203,7 +203,7 @@ class LimiterLook {
   }
 
   #connected(): Map<string, SeenLimiter> {
-    const streams = newestStreams(this.#facts.living, this.#before.seen);
+    const streams = this.#newestStreams();
     const connected = new Map<string, SeenLimiter>();
     for (const [identity, report] of streams) {
       let last = this.#before.seen.get(identity);
@@ -216,6 +216,24 @@ class LimiterLook {
       connected.set(identity, this.#seen(identity, report, last));
     }
     return connected;
+  }
+
+  /**
+   * A limiter that moved may still be in the report of the replica that it left, if that replica is cut off. Its newest stream counts. A
+   * stream that it was seen to leave does not count again until such a replica counts as dead, or for long if the clocks of replicas differ.
+   */
+  #newestStreams(): Map<string, LimiterReport> {
+    const newest = new Map<string, LimiterReport>();
+    for (const { limiters, decided } of this.#facts.living) {
+      for (const limiter of limiters) {
+        const identity = streamIdentity(limiter);
+        const leftUntilMs = decided && this.#before.seen.get(identity)?.former.get(limiter.id);
+        if (leftUntilMs !== undefined && this.#isBefore(leftUntilMs)) continue;
+        const other = newest.get(identity);
+        if (other === undefined || isNewerStream(limiter, other)) newest.set(identity, limiter);
+      }
+    }
+    return newest;
   }
 
   /** Returns limiters that are not connected, in the order in which they left. */
@@ -267,11 +285,14 @@ class LimiterLook {
     };
   }
 
-  #former(report: LimiterReport, { report: before, former }: SeenLimiter): ReadonlySet<string> {
+  #former(report: LimiterReport, { report: before, former }: SeenLimiter): SeenLimiter['former'] {
     const hasMoved = before.id !== report.id && isNewerStream(report, before);
     if (!hasMoved && former.size === 0) return former;
     this.#streamIds ??= new Set(this.#facts.living.flatMap(({ limiters }) => limiters.map(({ id }) => id)));
-    return new Set(hasMoved ? [...former, before.id] : former).intersection(this.#streamIds);
+    const next = new Map(former);
+    if (hasMoved) next.set(before.id, this.#facts.nowMs + reconnectGraceMs);
+    for (const id of next.keys()) if (!this.#streamIds.has(id)) next.delete(id);
+    return next;
   }
 
   /**
@@ -449,24 +470,4 @@ function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport)
       return !isOtherPod && endpoint.addresses.includes(address);
     });
   };
-}
-
-/**
- * A limiter that moved may still be in the report of the replica that it left, if that replica is cut off. Its newest stream counts. Once it
- * was seen to have left a stream, that stream never counts again.
- */
-function newestStreams(
-  living: readonly ReplicaReport[],
-  seen: ReadonlyMap<string, SeenLimiter>,
-): Map<string, LimiterReport> {
-  const newest = new Map<string, LimiterReport>();
-  for (const { limiters } of living) {
-    for (const limiter of limiters) {
-      const identity = streamIdentity(limiter);
-      if (seen.get(identity)?.former.has(limiter.id)) continue;
-      const other = newest.get(identity);
-      if (other === undefined || isNewerStream(limiter, other)) newest.set(identity, limiter);
-    }
-  }
-  return newest;
 }
