@@ -25,7 +25,7 @@ it('a control plane holds what it must, and one with a known defect does not, wh
 
 /** Which seeds meet it changes with the control plane; about half of them do. */
 async function seedThatFindsDefect(): Promise<string> {
-  for (const seed of ['9', '2', '4', '6', '8', '10', '12']) {
+  for (const seed of ['6', '10', '9', '8', '4', '2', '12']) {
     const output = await simulate('--faults', '1000', '--seed', seed, '--with-defect').catch(() => '');
     if (/, \d+ wrong/.test(output)) return seed;
   }
