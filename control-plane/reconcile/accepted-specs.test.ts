@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import type { LastAcceptedSpec } from '../model/decision.ts';
-import { AcceptedSpecs, fallbackPatienceMs, newerAcceptedSpec } from './accepted-specs.ts';
+import type { LastAcceptedSpec, ObjectOutcome } from '../model/decision.ts';
+import { AcceptedSpecs, fallbackPatienceMs, newerAcceptedSpec, returnPatienceMs } from './accepted-specs.ts';
 
 const servedConfig = {
   ...{ fleet: 'edge', domain: 'shop', generation: 1, spec: 'one', hash: '', bytes: new Uint8Array() },
@@ -127,5 +127,45 @@ describe('AcceptedSpecs', () => {
       });
     expect(later.known.get('a')).toMatchObject({ generation: 3 });
     expect(later.known.get('a')?.fallback?.generation).toBe(fallbackLater);
+  });
+
+  it('adopts the fallback of a generation again that it alone had rejected for a while', () => {
+    const one = { generation: 1, spec: 'one' };
+    const stored = new Map([['a', one]]);
+    const ready = {
+      type: 'Programmed',
+      status: 'True',
+      reason: 'AllLimiters',
+      observedGeneration: 3,
+    } as const;
+    const times = { lastTransitionTime: '2026-01-01T00:00:00Z', message: '' };
+    const status = {
+      observedGeneration: 3,
+      conditions: [
+        { ...ready, ...times },
+        { ...ready, ...times, type: 'Accepted', reason: 'Valid' } as const,
+      ],
+    };
+    const object = configObject({ name: 'a', uid: 'a', generation: 3, status });
+    const rejection = { status: false, reason: 'FleetNotAllowed', message: '' } as const;
+    const rejected: ObjectOutcome = { object, accepted: rejection, served: undefined };
+    const served = { ...servedConfig, generation: 3, spec: 'three', fallback: undefined };
+    const accepted: ObjectOutcome = { object, accepted: { status: true }, served };
+    const at = { controllerName: undefined, isSure: true };
+    const after = (specs: AcceptedSpecs, outcome: ObjectOutcome, monotonicMs: number): AcceptedSpecs => {
+      const decision = { fleets: new Map(), outcomes: new Map([['a', outcome]]), holders: new Map() };
+      return specs.after(decision, new Set(['a']), { stored, monotonicMs, controllerName: undefined }).specs;
+    };
+    const dropped = after(AcceptedSpecs.none.joinedWith(stored), rejected, 0);
+    expect([dropped.known.size, dropped.dueMs]).toEqual([0, returnPatienceMs]);
+    const outcomes = new Map([['a', rejected]]);
+    const waiting = dropped.followingLeader(stored, outcomes, { ...at, monotonicMs: returnPatienceMs });
+    expect([waiting.known.size, waiting.dueMs]).toEqual([0, 2 * returnPatienceMs]);
+    const known = after(waiting, accepted, 2 * returnPatienceMs - 1);
+    const joined = known.followingLeader(stored, new Map([['a', accepted]]), {
+      ...at,
+      monotonicMs: 2 * returnPatienceMs,
+    });
+    expect(joined.known.get('a')).toEqual({ generation: 3, spec: 'three', fallback: one });
   });
 });

@@ -200,11 +200,13 @@ export class AcceptedSpecs {
       }
       if (isDue(returnMs)) {
         const spec = stored.get(uid);
-        const isDone = spec === undefined || outcome === undefined || isExplained;
+        const served = servedGeneration(outcome?.object.status);
+        const returns = isExplained && (outcome.accepted.status || served === spec?.generation);
+        // If the leader serves a generation that this replica rejects, the right to it ended here alone, and may return.
+        const isDecisive = isExplained && (returns || served === undefined);
+        const isDone = spec === undefined || outcome === undefined || isDecisive;
         noted.set(uid, { ...noted.get(uid), returnMs: isDone ? undefined : monotonicMs + returnPatienceMs });
-        const isServed = servedGeneration(outcome?.object.status) === spec?.generation;
-        if (spec !== undefined && isExplained && (outcome.accepted.status || isServed))
-          returned.set(uid, spec);
+        if (spec !== undefined && returns) returned.set(uid, spec);
       }
     }
     return this.#with({ known: known.with(withoutFallback) })
