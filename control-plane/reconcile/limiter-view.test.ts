@@ -426,6 +426,20 @@ describe('LimiterView', () => {
     expect(progressText(view.fleet('default').of(since(2)))).toBe('1/2, go (10.0.0.1:2)');
   });
 
+  it('waits for a limiter without an instance that is sent older rules over its next stream', () => {
+    const view = new SeenLimiters(ledgerOf('v1', 'v2'));
+    const stream = (port: number, traits: Partial<LimiterReport>) =>
+      limiter(`go (10.0.0.1:${port})`, { instance: undefined, isWeir: false, id: `${port}`, ...traits });
+    const textWith = (one: LimiterReport, nowMs: number): string => {
+      view.update([replica(one, limiter('b', { acceptedVersion: 'v2' }))], nowMs);
+      return progressText(view.fleet('default').of(since(2)));
+    };
+    expect(textWith(stream(1, { acceptedVersion: 'v2' }), 0)).toBe('2/2');
+    expect(textWith(stream(2, { sentVersion: 'v2' }), 1_000)).toBe('2/2');
+    expect(textWith(stream(2, { sentVersion: 'v2' }), 1_000 + reconnectGraceMs)).toBe('2/2');
+    expect(textWith(stream(3, { sentVersion: 'v1' }), 40_000)).toBe('1/2, go (10.0.0.1:3)');
+  });
+
   it('says since when a limiter rejects or is waited for', () => {
     const ledger = ledgerOf('v1', 'v2');
     const view = new SeenLimiters(ledger);

@@ -264,10 +264,13 @@ class LimiterLook {
     const { nowMs } = this.#facts;
     const { refusal: rejection } = report;
     const number = this.#inForce(report, last);
-    const isUnknown = number === undefined && (versionInForce(report) ?? report.sentVersion) !== undefined;
+    const version = versionInForce(report) ?? report.sentVersion;
+    const isUnknown = version !== undefined && this.#numberOf(report, version) === undefined;
     const unknownSinceMs = isUnknown ? (last?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + reconnectGraceMs);
-    const claimed = number ?? (keeps ? (last?.accepted ?? 0) : 0);
+    // Without an answer, what it was sent over this stream may be in force, and may be older.
+    const sent = this.#numberOf(report, report.sentVersion) ?? Number.POSITIVE_INFINITY;
+    const claimed = number ?? (keeps ? Math.min(last?.accepted ?? 0, sent) : 0);
     // It answers requests without limits once it has accepted that there are no rules.
     const hasVersion = number !== undefined || claimed > 0 || report.acceptedVersion === versionOfNothing;
     const hasAnswered = hasVersion || rejection !== undefined || last?.hasAnswered === true;
