@@ -220,7 +220,8 @@ class LimiterLook {
 
   /**
    * A limiter that moved may still be in the report of the replica that it left, if that replica is cut off. Its newest stream counts. A
-   * stream that it was seen to leave does not count again until such a replica counts as dead, or for long if the clocks of replicas differ.
+   * stream that it left does not count for a while. By then, a replica that is cut off counts as dead. If the stream is still reported, the
+   * clocks of the replicas differ, and it is the open one.
    */
   #newestStreams(): Map<string, LimiterReport> {
     const newest = new Map<string, LimiterReport>();

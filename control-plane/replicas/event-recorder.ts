@@ -2,13 +2,13 @@
  * Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. They never delay other work: if there are too many events,
  * new ones are dropped.
  */
-import { createHash } from 'node:crypto';
 import { Pump } from '../../process/queues/pump.ts';
 import type { ProcessTime } from '../../process/time/clock.ts';
 import { PacingTokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import { ApiError, hasStatus, isTransient, type KubernetesApi } from '../kubernetes/api.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
+import { hashOf } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
 import { microTime } from './leases.ts';
@@ -276,8 +276,7 @@ export class EventRecorder {
 
 /** Returns the name of the Event. It is the same on all replicas, so that a new leader does not report again what was reported. */
 function nameOf({ object: { uid, name, resourceVersion }, reason, note }: RecordedEvent): string {
-  const seed = [uid, resourceVersion, reason, note].join('\0');
-  const hash = createHash('sha256').update(seed).digest('hex').slice(0, 16);
+  const hash = hashOf([uid, resourceVersion, reason, note].join('\0'));
   return `${name.slice(0, 230).replace(/[.-]+$/, '')}.${hash}`;
 }
 
