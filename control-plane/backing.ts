@@ -5,7 +5,7 @@ import type { ConfigObject, FleetObject } from './model/config-object.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import type { ObjectVersions } from './model/object-versions.ts';
 import type { EventRecorder } from './replicas/event-recorder.ts';
-import type { StatusWriter } from './replicas/status-pump.ts';
+import type { StatusWriter } from './replicas/status-writer.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { SchemaStore } from './source/schema-store.ts';

@@ -14,7 +14,7 @@ import { EventRecorder } from './replicas/event-recorder.ts';
 import { type Codec, gzipCodec } from './replicas/own-objects.ts';
 import { RemovedObjectStore } from './replicas/removed-object-store.ts';
 import { Replicas } from './replicas/replicas.ts';
-import { StatusWriter } from './replicas/status-pump.ts';
+import { StatusWriter } from './replicas/status-writer.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
 import { lines } from './telemetry/log-lines.ts';

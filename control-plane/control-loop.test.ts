@@ -11,7 +11,7 @@ import type { RemovedObject } from './model/decision.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
 import { VersionedMap } from './model/versioned-map.ts';
 import { noPolicy } from './reconcile/decide.ts';
-import type { WriteOutcome } from './replicas/status-pump.ts';
+import type { WriteOutcome } from './replicas/status-writer.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
 import type { UpdateWorld, World } from './world.ts';

@@ -17,8 +17,8 @@ import { CollisionWatch, type CollisionWatchOptions } from './reconcile/collisio
 import { Decider } from './reconcile/decide.ts';
 import type { ObjectPreview } from './reconcile/spec-reading.ts';
 import { countsOf } from './reconcile/status-board.ts';
-import { StatusPump } from './replicas/status-pump.ts';
 import { isOfFleet, type StatusEntry, StatusQueue } from './replicas/status-queue.ts';
+import { StatusPump } from './replicas/status-writer.ts';
 import {
   countsFor,
   decide,

@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
+import type { LeaseRecord } from './lease-api.ts';
 import { ElectionState } from './lease-election.ts';
-import type { LeaseRecord } from './leases.ts';
 
 const leaseDurationMs = 15_000;
 const renewDeadlineMs = 10_000;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { type LeaseRecord, leaseRecord } from './lease-api.ts';
 import { type ElectionOptions, ElectionState } from './lease-election.ts';
-import { type LeaseRecord, leaseRecord } from './leases.ts';
 
 const options: ElectionOptions = {
   identity: 'a',

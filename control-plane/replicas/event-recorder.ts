@@ -11,7 +11,7 @@ import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { microTime } from './leases.ts';
+import { microTime } from './lease-api.ts';
 
 export interface EventContent {
   uid: string;

@@ -4,8 +4,8 @@ import { kinds, MemoryApi } from '../../test/simulation/memory-api.ts';
 import { MemoryCluster } from '../../test/simulation/memory-cluster.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { LeaseApi } from './lease-api.ts';
 import { LeaseElection } from './lease-election.ts';
-import { LeaseApi } from './leases.ts';
 
 const leases = kinds.find(({ plural }) => plural === 'leases')!;
 

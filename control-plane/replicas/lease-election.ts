@@ -2,7 +2,7 @@
 import type { ProcessTime } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
+import type { LeaseApi, LeaseClaim, LeaseRecord } from './lease-api.ts';
 
 export interface ElectionOptions {
   /** A text that differs for every process that runs at the same time. */

@@ -5,7 +5,7 @@ import { plainCodec } from '../../test/simulation/simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from '../../test/simulation/virtual-time.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import { LeaseApi } from './leases.ts';
+import { LeaseApi } from './lease-api.ts';
 import { managedLabels } from './own-objects.ts';
 import { ReplicaReports } from './replica-reports.ts';
 

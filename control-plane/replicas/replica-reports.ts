@@ -11,7 +11,7 @@ import { type LimiterReport, type ReplicaReport, ruleSupportSchema } from '../mo
 import { noVersions, type ObjectVersions } from '../model/object-versions.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
-import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './leases.ts';
+import { type LeaseObject, type LeaseRecord, leaseRecord, ReplicaLiveness } from './lease-api.ts';
 import { managedLabels, type Owner, roleLabel, type StoredConfigMap, selectorOf } from './own-objects.ts';
 import { type SharedFormat, SharedValues, type SharedValuesParts } from './shared-values.ts';
 

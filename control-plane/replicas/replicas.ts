@@ -11,8 +11,8 @@ import { noVersions } from '../model/object-versions.ts';
 import { isNewerVersion } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import { lines } from '../telemetry/log-lines.ts';
+import { LeaseApi, ReplicaLease } from './lease-api.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
-import { LeaseApi, ReplicaLease } from './leases.ts';
 import { type Codec, ConfigMapApi, replicaLeaseName } from './own-objects.ts';
 import { ReplicaReports } from './replica-reports.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ReplicaLiveness } from './leases.ts';
+import { ReplicaLiveness } from './lease-api.ts';
 
 const sign = (resourceVersion: string) => ({ name: 'a', resourceVersion, durationMs: 5_000 });
 

@@ -5,8 +5,8 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ApiError } from '../kubernetes/api.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-import { StatusPump, type WriteOutcome } from './status-pump.ts';
 import type { StatusEntry } from './status-queue.ts';
+import { StatusPump, type WriteOutcome } from './status-writer.ts';
 
 const unreachable = new ApiError({ status: 0, reason: 'Unreachable', message: 'away' });
 const failed = 'Could not write a status: n/a';

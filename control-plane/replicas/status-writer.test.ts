@@ -3,7 +3,7 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import { StatusWriter } from './status-pump.ts';
+import { StatusWriter } from './status-writer.ts';
 
 const object = configObject({ name: 'shop', namespace: 'team', resourceVersion: '7' });
 const status = { observedGeneration: 1, conditions: [] };

@@ -34,7 +34,7 @@ export function redisLines({
     lines.redisRejects(log, {
       url,
       reply,
-      hint: rejectionHint(kind, { prefix, isCluster }),
+      hint: rejectionHint({ code: kind, text: reply }, { prefix, isCluster }),
       further: times - 1,
     }),
   );

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, expect, it } from 'vitest';
 import { readFleet } from '../../control-plane/fleets/fleet-readings.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/watch-protocol.ts';
 import type { FleetObject, FleetStatus } from '../../control-plane/model/config-object.ts';
-import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
+import { StatusWriter } from '../../control-plane/replicas/status-writer.ts';
 import {
   conditionOf,
   createPods,

@@ -1,6 +1,6 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { LeaseApi } from '../../control-plane/replicas/lease-api.ts';
 import { type ElectionOptions, LeaseElection } from '../../control-plane/replicas/lease-election.ts';
-import { LeaseApi } from '../../control-plane/replicas/leases.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
-import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
+import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-writer.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, reportTo } from '../support/control-plane-telemetry.ts';

@@ -84,7 +84,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: 'a status whose object has changed is not decided again',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'StatusPump.#write',
     search: 'again(ended);',
     replace: '',
@@ -92,7 +92,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: 'a status that the API server rejected is never written again',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'StatusPump.#release',
     search: 'again();',
     replace: '',
@@ -116,7 +116,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: '401 is not retried for statuses',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'StatusWriter.write',
     search: 'isTransient(error)',
     replace: '(isTransient(error) && error.status !== 401)',
@@ -124,7 +124,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: 'a status is written over any version of its object',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'StatusWriter.write',
     search: 'metadata: { namespace, name, resourceVersion }',
     replace: 'metadata: { namespace, name }',
@@ -132,7 +132,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: 'the ledger does not learn which version a status write made',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'StatusPump.#write',
     search: 'writes.ended(entry, outcome, clock.nowMs())',
     replace: 'writes.ended(entry, { is: outcome.is }, clock.nowMs())',
@@ -188,7 +188,7 @@ export const writingMutants: readonly Mutant[] = [
   },
   {
     defect: 'a status that the API server stumbles over is repeated for ever',
-    file: 'control-plane/replicas/status-pump.ts',
+    file: 'control-plane/replicas/status-writer.ts',
     within: 'maxFaults',
     search: '6',
     replace: '6_000',

@@ -4,7 +4,7 @@ import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
 import { AcceptedSpecStore } from '../../control-plane/replicas/accepted-spec-store.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
-import { LeaseApi, ReplicaLease } from '../../control-plane/replicas/leases.ts';
+import { LeaseApi, ReplicaLease } from '../../control-plane/replicas/lease-api.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';

@@ -219,16 +219,21 @@ function isAboutKey(text: string): boolean {
   return /^NOPERM\b.*\baccess (?:a key|one of the keys)\b/i.test(text);
 }
 
-/** Returns what an operator can do about an error of Redis, by its first word. Returns undefined if the error's text is sufficient. */
+/** Returns what an operator can do about an error of Redis. `code` is its first word. Returns undefined if the error's text is sufficient. */
 export function rejectionHint(
-  code: string,
+  { code, text }: { code: string; text: string },
   given: { prefix: 'REDIS_' | 'REDIS_PERSECOND_'; isCluster: boolean },
 ): string | undefined {
   const { prefix, isCluster } = given;
   if ((code === 'MOVED' || code === 'ASK') && !isCluster)
     return `it is a node of a Redis Cluster: set ${prefix}TYPE=cluster`;
   if (code === 'NOAUTH') return `it requires a password: set ${prefix}AUTH`;
-  return hints.get(code);
+  return hints.get(isDeniedInScript(text) ? 'NOPERM' : code);
+}
+
+/** Whether the user's ACL denies a command or a key within a script, where the error has another first word. Redis and Valkey differ. */
+function isDeniedInScript(text: string): boolean {
+  return /\bACL failure in script\b|\buser executing the script can't\b/.test(text);
 }
 
 const hints: ReadonlyMap<string, string> = new Map([
