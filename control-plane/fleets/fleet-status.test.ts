@@ -66,6 +66,7 @@ describe('fleetStatus', () => {
           message: 'no limiter is joining or loading',
           ...stamp,
         },
+        { type: 'Stalled', status: 'True', reason: 'Refused', message, ...stamp },
       ],
     });
   });
@@ -90,7 +91,7 @@ describe('fleetStatus', () => {
       'one that rejects a part',
       { limiters: [...well, limiter('c', 2, { rejection: ofPart })] },
       {},
-      ['3/3 current 2', 'False Refused', 'False Settled'],
+      ['3/3 current 2', 'False Refused', 'False Settled', 'True Refused'],
     ],
     [
       'one that joins',
@@ -156,5 +157,6 @@ describe('fleetStatus', () => {
       reason: 'Invalid',
       message: 'no; what held stays',
     });
+    expect(conditions[2]).toMatchObject({ type: 'Stalled', status: 'True', reason: 'Invalid' });
   });
 });

@@ -3,7 +3,7 @@ import { noCapabilities } from '../../rules/language/capabilities.ts';
 import type { FleetObject, FleetProblem, FleetStatus, FollowedFleet } from '../model/config-object.ts';
 import { newCondition } from '../model/reasons.ts';
 import type { StatusWrite } from '../model/write-ledger.ts';
-import { progress, sameStatus, shortened, timeText } from '../reconcile/conditions.ts';
+import { progress, sameStatus, shortened, stalled, timeText } from '../reconcile/conditions.ts';
 import type { FirstSnapshot, FleetRollout } from '../reconcile/fleet-rollout.ts';
 import type { Evaluation } from '../reconcile/status-board.ts';
 
@@ -35,7 +35,7 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);
   const ready = problem === undefined ? readiness(fleet.name, standing, newest) : unready(problem);
-  const findings = [ready, progressing(standing, joining, newest)];
+  const findings = [ready, progressing(standing, joining, newest), ...stalled(ready)];
   return {
     observedGeneration: fleet.generation,
     limiters: `${standing.connected}/${expected}`,

@@ -202,7 +202,7 @@ export const fleetStatusModel = z
     conditions: z.array(fleetConditionModel).meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
-      description: 'Ready and Progressing.',
+      description: 'Ready and Progressing; Stalled only while it is True.',
     }),
   })
   .meta({

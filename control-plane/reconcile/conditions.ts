@@ -75,10 +75,14 @@ function findings(facts: ConditionFacts): Finding[] {
   const programmed = programmedFinding(facts);
   const supported = supportedFinding(facts);
   const ready = readyFinding(accepted, programmed);
-  const stalled: Finding[] = reasonRow(ready.reason)?.isStalled
-    ? [{ ...ready, type: 'Stalled', status: 'True' }]
+  return [accepted, programmed, ready, ...(supported === undefined ? [] : [supported]), ...stalled(ready)];
+}
+
+/** Repeats `Ready` as `Stalled` if only a correction helps, so that tools stop waiting. */
+export function stalled({ reason, message }: Pick<Finding, 'reason' | 'message'>) {
+  return reasonRow(reason)?.isStalled
+    ? [{ type: 'Stalled' as const, status: 'True' as const, reason, message }]
     : [];
-  return [accepted, programmed, ready, ...(supported === undefined ? [] : [supported]), ...stalled];
 }
 
 function acceptedFinding({ accepted, served, override }: ObjectOutcome): Finding {
