@@ -763,6 +763,24 @@ describe('who is expected', () => {
     expect(at(5, [go('s2'), b])[1]).toBe('1/3, away a');
   });
 
+  it('still lack what they rejected when they come back and report a version that is unknown here', () => {
+    const refusal = { version: 'v2', message: 'no', resources: [{ name: 'team/bad', message: 'no' }] };
+    const found = () => {
+      const fleet = view.fleet('default');
+      return ['team/good', 'team/bad'].map((name) => progressText(fleet.of(since(2), name)));
+    };
+    at(0, [{ ...a, refusal }, b]);
+    at(1, [b]);
+    at(2, [{ ...a, id: 's2', acceptedVersion: 'mixed' }, b]);
+    expect(found()).toEqual(['2/2', '1/2, a: no']);
+    at(3, [{ ...a, id: 's2', acceptedVersion: 'v2' }, b]);
+    expect(found()).toEqual(['2/2', '2/2']);
+    at(4, [{ ...a, id: 's2', acceptedVersion: 'mixed', refusal }, b]);
+    expect(at(4 + reconnectGraceMs, [{ ...a, id: 's3', acceptedVersion: 'mixed' }, b])).toBeDefined();
+    at(5 + 2 * reconnectGraceMs, [{ ...a, id: 's3', acceptedVersion: 'mixed' }, b]);
+    expect(found()).toEqual(['1/2, a', '1/2, a']);
+  });
+
   it('have what they had when another stream takes the place of theirs at once', () => {
     const go = (id: string) => limiter('go (10.0.0.9:1)', { id, instance: undefined });
     at(0, [{ ...go('s1'), acceptedVersion: 'v1' }, b]);
@@ -860,6 +878,18 @@ describe('who is expected', () => {
       expect(view.dueMs).toBe(3 * second);
       expect(at(3 * second, [b], both)).toEqual(['1/2, away a', '1/2, away a']);
       expect(at(4 * second, [a, b], both)).toEqual(['2/2', '1/2']);
+    });
+
+    it.each([
+      [1, '1/2'],
+      [2, '2/2'],
+    ])('may be other processes if they left %s s after their pod was ready again', (leftS, inForce) => {
+      const unready = { endpoints: [endpoint('a', { isReady: false }), endpoint('b')] };
+      at(0, [a, b], both);
+      at(second, [a, b], unready);
+      at(2 * second, [a, b], both);
+      at((2 + leftS) * second, [b], both);
+      expect(at(9 * second, [b], both)[0]).toContain(inForce);
     });
 
     it('are those that terminate as long as they are connected', () => {

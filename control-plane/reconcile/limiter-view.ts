@@ -33,6 +33,8 @@ interface SeenLimiter {
   claimed: number;
   /** The time since which it claims an unknown version. */
   unknownSinceMs: number | undefined;
+  /** The last rejection that still applies. */
+  rejection: SnapshotNack | undefined;
   /** The time since which it rejects snapshots. */
   rejectsSinceMs: number | undefined;
   hasAnswered: boolean;
@@ -66,6 +68,8 @@ const emptyFleet = new FleetRollout({ limiters: [], coming: [], isShort: false, 
 export const reconnectGraceMs = 15_000;
 /** Chosen: a limiter is connected before its pod is ready, and its report arrives within a second. */
 const readyPatienceMs = 1_000;
+/** Chosen: another replica has reported by then that a limiter left it, even after one failure. */
+const leftPatienceMs = 2_000;
 /**
  * Chosen: replicas decide a moment apart, so a limiter may accept a version that is not known here yet. After this time, a limiter with an
  * unknown version has other rules in force, even if it has just connected.
@@ -263,7 +267,6 @@ class LimiterLook {
 
   #seen(identity: string, report: LimiterReport, last: SeenLimiter | undefined): SeenLimiter {
     const { nowMs } = this.#facts;
-    const { refusal: rejection } = report;
     const number = this.#inForce(report, last);
     const version = versionInForce(report) ?? report.sentVersion;
     const isUnknown = version !== undefined && this.#numberOf(report, version) === undefined;
@@ -272,6 +275,8 @@ class LimiterLook {
     // Without an answer, what it was sent over this stream may be in force, and may be older.
     const sent = this.#numberOf(report, report.sentVersion) ?? Number.POSITIVE_INFINITY;
     const claimed = number ?? (keeps ? Math.min(last?.accepted ?? 0, sent) : 0);
+    // A limiter that rejected a part of a snapshot does not have that part after it has connected again.
+    const rejection = report.refusal ?? (number === undefined && keeps ? last?.rejection : undefined);
     // It answers requests without limits once it has accepted that there are no rules.
     const hasVersion = number !== undefined || claimed > 0 || report.acceptedVersion === versionOfNothing;
     const hasAnswered = hasVersion || rejection !== undefined || last?.hasAnswered === true;
@@ -282,6 +287,7 @@ class LimiterLook {
       goneMs: undefined,
       ...this.#confirmed(report, claimed),
       unknownSinceMs,
+      rejection,
       rejectsSinceMs: rejection === undefined ? undefined : (last?.rejectsSinceMs ?? nowMs),
       hasAnswered,
       loading: hasAnswered ? undefined : this.#loading(report, last, unknownSinceMs),
@@ -337,11 +343,20 @@ class LimiterLook {
   }
 
   #state(seen: SeenLimiter): FleetLimiter {
-    const { report, joinedMs, goneMs, accepted, claimed, rejectsSinceMs = 0, unknownSinceMs } = seen;
+    const {
+      report,
+      joinedMs,
+      goneMs,
+      accepted,
+      claimed,
+      rejection,
+      rejectsSinceMs = 0,
+      unknownSinceMs,
+    } = seen;
     const hasUnknown = unknownSinceMs !== undefined && !hasNothing(report);
     const answersUntilMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : joinedMs + reconnectGraceMs;
     const isJoining = goneMs === undefined && !seen.hasAnswered && this.#isBefore(answersUntilMs);
-    const { name, isWeir, capabilities, refusal: rejection } = report;
+    const { name, isWeir, capabilities } = report;
     const loading = goneMs !== undefined || isJoining ? seen.loading : undefined;
     return {
       name,
@@ -409,8 +424,9 @@ class LimiterLook {
       if (before === undefined) return 'coming';
       return this.#isBefore(before.goneMs + graceMs) ? this.#state(before) : undefined;
     }
-    // If the endpoint became ready after the limiter left, the process may be a new one, with other rules.
-    const isSame = before !== undefined && readyMs <= before.goneMs;
+    // If the endpoint became ready after the limiter left, the process may be a new one, with other rules. The time at which it left is known
+    // only roughly. An endpoint that was ready at the first look has been so for an unknown time.
+    const isSame = before !== undefined && readyMs <= Math.max(this.#sinceMs, before.goneMs - leftPatienceMs);
     if (isSame || this.#isBefore(readyMs + readyPatienceMs)) return before ? this.#state(before) : 'coming';
     const unknown = {
       accepted: 0,

@@ -154,7 +154,7 @@ const refused = (status: number, reason: string, retryAfterSeconds?: number): Fa
 function ofPod(
   options: { weight: number; minMs: number; maxMs: number },
   isFit: (pod: Pod) => boolean,
-  act: (simulation: Simulation, pod: Pod) => (() => void) | undefined,
+  act: (simulation: Simulation, pod: Pod, random: Random) => (() => void) | undefined,
 ): Happening {
   return {
     weight: options.weight,
@@ -165,7 +165,7 @@ function ofPod(
         random,
       );
       if (pod === undefined) return false;
-      const end = act(simulation, pod);
+      const end = act(simulation, pod, random);
       if (end === undefined) return undefined;
       return { afterMs: between(random, options.minMs, options.maxMs), end };
     },
@@ -531,11 +531,20 @@ export const happenings = {
   'limiter cut off while it loads': ofPod(
     { weight: 6, minMs: 3_000, maxMs: 40_000 },
     () => true,
-    (simulation, pod) => {
+    (simulation, pod, random) => {
       simulation.killPod(pod);
       pod.isCutWhenLoaded = true;
-      simulation.startPod(pod);
-      return () => simulation.speakPod(pod);
+      let isStarted = false;
+      const start = (): void => {
+        if (!isStarted) simulation.startPod(pod);
+        isStarted = true;
+      };
+      // A container takes a moment to start again.
+      simulation.time.after(between(random, 500, 1_500), start);
+      return () => {
+        start();
+        simulation.speakPod(pod);
+      };
     },
   ),
   'stream lost': ofPod(
