@@ -798,6 +798,13 @@ describe('who is expected', () => {
     ]).toEqual(['2/2', '1/2, away a']);
   });
 
+  it('are those that left with rules of which no version is known here', () => {
+    at(0, [{ ...a, acceptedVersion: 'of before' }, b]);
+    at(2 * second, [{ ...a, acceptedVersion: 'of before' }, b]);
+    expect(at(3 * second, [b])).toEqual(['1/2, away a', '1/2, away a']);
+    expect(at(33 * second, [b])).toEqual(['1/1', '1/1']);
+  });
+
   it('are as many as there should be', () => {
     expect(at(0, [b], { count: 2 })).toEqual(['1/1, short', '1/1, short']);
     expect(at(0, [a, b], { count: 2 })).toEqual(['2/2', '1/2']);

@@ -245,8 +245,9 @@ class LimiterLook {
   #gone(connected: ReadonlyMap<string, SeenLimiter>): GoneLimiter[] {
     return [...this.#before.seen.values()]
       .filter(
-        ({ identity, hasAnswered, loading }) =>
-          (hasAnswered || loading !== undefined) && !connected.has(identity),
+        (one) =>
+          (one.hasAnswered || one.loading !== undefined || unknownRulesSinceMs(one) !== undefined) &&
+          !connected.has(one.identity),
       )
       .map((one) => ({ ...one, goneMs: one.goneMs ?? this.#facts.nowMs }))
       .sort((a, b) => a.goneMs - b.goneMs);
@@ -343,18 +344,10 @@ class LimiterLook {
   }
 
   #state(seen: SeenLimiter): FleetLimiter {
-    const {
-      report,
-      joinedMs,
-      goneMs,
-      accepted,
-      claimed,
-      rejection,
-      rejectsSinceMs = 0,
-      unknownSinceMs,
-    } = seen;
-    const hasUnknown = unknownSinceMs !== undefined && !hasNothing(report);
-    const answersUntilMs = hasUnknown ? unknownSinceMs + unknownPatienceMs : joinedMs + reconnectGraceMs;
+    const { report, joinedMs, goneMs, accepted, claimed, rejection, rejectsSinceMs = 0 } = seen;
+    const unknownMs = unknownRulesSinceMs(seen);
+    const answersUntilMs =
+      unknownMs === undefined ? joinedMs + reconnectGraceMs : unknownMs + unknownPatienceMs;
     const isJoining = goneMs === undefined && !seen.hasAnswered && this.#isBefore(answersUntilMs);
     const { name, isWeir, capabilities } = report;
     const loading = goneMs !== undefined || isJoining ? seen.loading : undefined;
@@ -447,6 +440,11 @@ class LimiterLook {
   #numberOf({ fleet, capabilities }: LimiterReport, version: string | undefined): number | undefined {
     return this.#facts.ledger.numberOf(fleet, version, capabilities);
   }
+}
+
+/** Returns the time since which a limiter reports rules of an unknown version. Undefined if it does not. */
+function unknownRulesSinceMs({ report, unknownSinceMs }: SeenLimiter): number | undefined {
+  return hasNothing(report) ? undefined : unknownSinceMs;
 }
 
 function fleetOf({ report }: SeenLimiter): string {
