@@ -201,6 +201,7 @@ export class KubernetesSource implements ObjectSource {
   #listenerOf(listener: SourceListener, kind: Kind): WatchListener {
     const { log, metrics } = this.#options;
     let isOut = false;
+    let isDoubtful = false;
     let hasCounted = false;
     const changed = (): void => {
       const isFirst = !hasCounted;
@@ -213,10 +214,31 @@ export class KubernetesSource implements ObjectSource {
       }
       listener.changed();
     };
+    const reachable = (): void => {
+      if (!isOut) return;
+      isOut = false;
+      this.#out--;
+      if (this.#out > 0) return;
+      this.#reported.clear();
+      metrics.sourceConnected();
+      lines.sourceReachable(log);
+      if (this.#doubtful === 0) listener.cutOff(false);
+    };
+    const doubtful = (isNow: boolean): void => {
+      if (isNow === isDoubtful) return;
+      isDoubtful = isNow;
+      this.#doubtful += isNow ? 1 : -1;
+      if (isNow || this.#out + this.#doubtful === 0) listener.cutOff(isNow);
+    };
     return {
       changed,
+      doubtful,
+      reachable,
       unreachable: (reason, status) => {
         if (kind !== undefined && status === 404) {
+          // There is nothing to miss.
+          doubtful(false);
+          reachable();
           if (hasCounted) return;
           lines.overridesUnknown(log, { reason });
           changed();
@@ -229,20 +251,6 @@ export class KubernetesSource implements ObjectSource {
         this.#reported.add(reason);
         metrics.sourceLost();
         lines.sourceUnreachable(log, { reason, isListed: this.#isListed });
-      },
-      reachable: () => {
-        if (!isOut) return;
-        isOut = false;
-        this.#out--;
-        if (this.#out > 0) return;
-        this.#reported.clear();
-        metrics.sourceConnected();
-        lines.sourceReachable(log);
-        if (this.#doubtful === 0) listener.cutOff(false);
-      },
-      doubtful: (isDoubtful) => {
-        this.#doubtful += isDoubtful ? 1 : -1;
-        if (isDoubtful || this.#out + this.#doubtful === 0) listener.cutOff(isDoubtful);
       },
       skipped: (object, reason) => {
         metrics.all.sourceSkipped.inc();

@@ -88,6 +88,22 @@ it('objects are listed if the definition of overrides is not installed', async (
   await soon(() => expect(reported).toEqual(['changed']));
 });
 
+it.each([503, 403])(
+  'objects are current if the definition of overrides is not installed, and the API server answered with %i before',
+  async (status) => {
+    const { api, reported, wait } = await setUp([[overrides, status]]);
+    await soon(() => expect(reported).toContain('cut off'));
+    api.problems.set(overrides, 404);
+    await wait(20_000);
+    expect(reported).toContain('changed');
+    expect(reported.findLast((line) => line !== 'changed')).toBe('back');
+    // The definition is installed later.
+    api.problems.delete(overrides);
+    await wait(10_000);
+    expect(reported.filter((line) => line !== 'changed')).toEqual(['cut off', 'back']);
+  },
+);
+
 it.each([configs, overrides])('nothing is listed before all of it is: %s', async (path) => {
   const { reported } = await setUp([[path, 503]]);
   await aMoment();
