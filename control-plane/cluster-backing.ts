@@ -1,7 +1,7 @@
 import { packageVersion } from '../process/files/package-file.ts';
 import { overrideKind } from '../rules/language/kinds.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
-import { accessProblem, readFleet } from './fleets/fleet-readings.ts';
+import { previewedFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
 import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
@@ -114,12 +114,8 @@ export class ClusterBacking implements Backing {
   readonly previewed: NonNullable<Backing['previewed']> = {
     config: (object) => this.source.previewed(object),
     override: (object) => this.source.previewed(object, overrideKind),
-    fleet: (object) => {
-      if (object.metadata.namespace !== this.#options.namespace) return undefined;
-      const reading = readFleet(object);
-      const problem = 'item' in reading ? accessProblem(reading.item) : undefined;
-      return problem === undefined ? reading : { unreadable: problem };
-    },
+    fleet: (object) =>
+      object.metadata.namespace === this.#options.namespace ? previewedFleet(object) : undefined,
   };
 
   #followed({ objectVersions }: World): Pick<World, 'fleets' | 'objectVersions'> {

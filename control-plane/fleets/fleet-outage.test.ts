@@ -89,6 +89,23 @@ it('a fleet stays unknown, and others are decided, if the labels may not be read
   await until(() => expect(store.policy?.fleets.get('edge')).toMatchObject(unknown));
 });
 
+it('a fleet with a value of a newer version is not open to everyone', async () => {
+  const spec = (from: string) => ({ allowedNamespaces: { from } });
+  const { api, store } = await setUp({ fleets: [fleetOf(spec('Named'))] });
+  await soon(() => expect(store.policy?.fleets.get('edge')).toHaveProperty('unknown'));
+  expect(store.followed[0]!.problem).toMatchObject({
+    reason: 'Invalid',
+    message: expect.stringMatching(/^spec\.allowedNamespaces\.from: /),
+    meanwhile: 'limiters keep their rules and get no new ones',
+  });
+  await soon(() => expect(api.isWatched(path)).toBe(true));
+  api.emit(path, 'MODIFIED', fleetOf(spec('All'), '2'));
+  await soon(() => expect(store.policy?.fleets.get('edge')).toHaveProperty('admits'));
+  api.emit(path, 'MODIFIED', fleetOf(spec('Named'), '3'));
+  await soon(() => expect(store.followed[0]!.problem?.meanwhile).toBe('the previous value stays in use'));
+  expect(store.policy?.fleets.get('edge')).toHaveProperty('admits');
+});
+
 it.each([401, 403, 404])('a fleet says at once that its endpoints are answered with %i', async (status) => {
   const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: status } });
   await soon(() => expect(store.fleets).toHaveLength(1));

@@ -20,10 +20,27 @@ describe('readFleet', () => {
   it.each([
     ['no uid', { metadata: { name: 'a', generation: 1 }, spec: {} }, /metadata.uid/],
     ['no generation', { metadata: { name: 'a', uid: 'u' }, spec: {} }, /metadata.generation/],
-    ['another spec', { metadata, spec: { onDisconnected: 'Hope' } }, /onDisconnected/],
   ])('says that an object has %s', (_, object, problem) => {
     const reading = readFleet(object);
     expect('unreadable' in reading && reading.unreadable).toMatch(problem);
+  });
+
+  it('retains the last readable spec, or the defaults, and says what is wrong with the newest', () => {
+    const spec = { onDisconnected: 'Hope' };
+    const unreadable = expect.stringMatching(/^spec\.onDisconnected: /);
+    const defaults = { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' };
+    expect(readFleet({ metadata, spec })).toMatchObject({
+      item: { generation: 1, spec: defaults, unreadable },
+    });
+    const before = readFleet({ metadata, spec: { count: 3 } });
+    const next = readFleet(
+      { metadata: { ...metadata, generation: 2 }, spec },
+      'item' in before ? before.item : undefined,
+    );
+    expect(next).toMatchObject({ item: { generation: 2, spec: { ...defaults, count: 3 }, unreadable } });
+    expect(readFleet({ metadata, spec: 'none' })).toMatchObject({
+      item: { unreadable: expect.stringMatching(/^spec: /) },
+    });
   });
 });
 

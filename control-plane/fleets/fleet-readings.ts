@@ -6,7 +6,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { fleetKind } from '../../rules/language/kinds.ts';
-import type { ApiObject } from '../kubernetes/watch-protocol.ts';
+import { formatManifestError } from '../../rules/rule-error.ts';
+import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetProblem } from '../model/config-object.ts';
 import { type FleetAccess, fleetDomainOwners } from '../model/domain-owners.ts';
 import {
@@ -18,19 +19,28 @@ import {
 import { accessWatches, type ObjectVersions } from '../model/object-versions.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
-/** The API server validates specs against its schema. A schema of another version may have more fields. */
-export function readFleet({
-  metadata,
-  ...fields
-}: ApiObject): { item: FleetObject } | { unreadable: string } {
+/**
+ * The API server validates specs against its schema. A schema of another version may have more fields, which are ignored, or more values.
+ * A fleet with an unknown value is not a fleet without an object, which everyone may use. `before`: the object as it was read last.
+ */
+export function readFleet({ metadata, ...fields }: ApiObject, before?: FleetObject): Reading<FleetObject> {
   const { namespace = '', name, uid, generation, resourceVersion } = metadata;
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
-  const spec = fleetSpecModel.safeParse(fields['spec'] ?? {});
-  if (!spec.success) return { unreadable: z.prettifyError(spec.error) };
-  const status = fleetStatusModel.safeParse(fields['status']);
+  const status = fleetStatusModel.safeParse(fields['status']).data;
+  const read = fleetSpecModel.safeParse(fields['spec'] ?? {});
   const identity = { kind: fleetKind, namespace, name, uid };
-  return { item: { ...identity, generation, resourceVersion, spec: spec.data, status: status.data } };
+  const item = { ...identity, generation, resourceVersion, status };
+  if (read.success) return { item: { ...item, spec: read.data } };
+  const mistakes = read.error.issues.map(({ path, message: text }) =>
+    formatManifestError({ path: ['spec', ...path.map(stepOf)], text }),
+  );
+  const spec = before?.spec ?? fleetSpecModel.parse({});
+  return { item: { ...item, spec, unreadable: mistakes.join('; ') } };
+}
+
+function stepOf(step: PropertyKey): string | number {
+  return typeof step === 'symbol' ? String(step) : step;
 }
 
 const endpointModel = z.object({
@@ -125,7 +135,7 @@ export interface AccessReading {
   versions: ObjectVersions;
 }
 
-interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
+interface Facts extends Pick<FleetObject, 'uid' | 'generation' | 'unreadable'> {
   /** Namespaces that the labels select. Undefined if there is no selector, or if the namespaces are unknown. */
   names: readonly string[] | undefined;
   edited: string | undefined;
@@ -145,24 +155,24 @@ export function readAccess(
   namespaces: KnownNamespaces,
   before: AccessReading | undefined,
 ): AccessReading {
-  const { uid, generation, spec } = fleet;
+  const { uid, generation, spec, unreadable } = fleet;
   const selector = selectsNamespaces(fleet) ? spec.allowedNamespaces?.selector : undefined;
   const selecting = selector && selectorText(selector);
   const parsed = parseLabelSelector(selecting ?? '');
   const names = selector && 'selects' in parsed ? chosen(namespaces, parsed.selects) : undefined;
   const outage = selector && namespaces.outage;
   const edited = selector && namespaces.edited;
-  const facts = { uid, generation, names, edited, outage };
+  const facts = { uid, generation, unreadable, names, edited, outage };
   if (isDeepStrictEqual(before?.facts, facts)) return before!;
   const versions = versionsOf(fleet, edited, before);
-  const invalid = (message: string) =>
-    staying({ reason: 'Invalid', message: `spec.${message}` }, { facts, versions }, before);
+  const invalid = (message: string) => staying({ reason: 'Invalid', message }, { facts, versions }, before);
+  if (unreadable !== undefined) return invalid(unreadable);
   const unfit = (selector?.matchExpressions ?? []).findIndex(hasUnfitValues);
   if (unfit >= 0)
-    return invalid(`allowedNamespaces.selector.matchExpressions[${unfit}]: ${selectorValuesProblem}`);
-  if ('problem' in parsed) return invalid(`allowedNamespaces.selector: ${parsed.problem}`);
+    return invalid(`spec.allowedNamespaces.selector.matchExpressions[${unfit}]: ${selectorValuesProblem}`);
+  if ('problem' in parsed) return invalid(`spec.allowedNamespaces.selector: ${parsed.problem}`);
   const domains = fleetDomainOwners(spec.domains ?? []);
-  if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
+  if (!domains.ok) return invalid(`spec.domains: ${domains.errors.join('; ')}`);
   const reported = outage === undefined ? undefined : namespacesUnknown(outage);
   if (selector !== undefined && names === undefined) return staying(reported, { facts, versions }, before);
   const admitted = names && new Set(names);
@@ -185,6 +195,13 @@ function versionsOf(
     ...(edited !== undefined && { [accessWatches.namespaces]: edited }),
   };
   return before !== undefined && isDeepStrictEqual(before.versions, versions) ? before.versions : versions;
+}
+
+/** Reads a fleet that is not stored yet. A fleet with mistakes is unreadable. */
+export function previewedFleet(object: ApiObject): Reading<FleetObject> {
+  const reading = readFleet(object);
+  const problem = 'item' in reading ? accessProblem(reading.item) : undefined;
+  return problem === undefined ? reading : { unreadable: problem };
 }
 
 /** Returns the problems of the object itself, independent of namespaces. */

@@ -10,7 +10,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import { ApiError, isTransient, isWatchRejected, type KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
-import { resourcePath } from '../kubernetes/watch-protocol.ts';
+import { apiObjectKey, resourcePath } from '../kubernetes/watch-protocol.ts';
 import type {
   Endpoint,
   FleetExpectation,
@@ -109,7 +109,7 @@ export class FleetStore {
     this.#fleets = new ResourceWatch({
       ...options,
       resource,
-      read: readFleet,
+      read: (object) => readFleet(object, this.#fleets.items.get(apiObjectKey(object))),
       listener: this.#listener(
         fleetPlural,
         () => this.#fleetsChanged(),

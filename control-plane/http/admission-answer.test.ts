@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { WholeDecider } from '../../test/support/whole-decider.ts';
-import { readFleet } from '../fleets/fleet-readings.ts';
+import { previewedFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { parseDomainOwners, unrestrictedOwners } from '../model/domain-owners.ts';
 import { type LimiterReport, limitedOf } from '../model/fleet-snapshot.ts';
@@ -56,7 +56,7 @@ function viewOf({
   decider.decideAll(objects, new Map(), { fleets, records });
   return {
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
-    fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
+    fleet: (object) => (object.metadata.namespace === 'weir-system' ? previewedFleet(object) : undefined),
     override: (object) => readConfigObject(object, overrideKind),
     preview: (object) => decider.preview(object, nowMs),
     limited: (fleet) => limitedOf([{ replica: 'r', limiters }], fleet),

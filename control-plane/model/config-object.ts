@@ -126,7 +126,10 @@ export interface FleetObject {
   generation: number;
   /** The version of the whole object. Changes with each write. */
   resourceVersion?: string | undefined;
+  /** The last readable spec if this one is unreadable, or the defaults if there was none. */
   spec: FleetSpec;
+  /** The reason why the spec cannot be read: a CRD of a newer version may allow values that this version does not know. */
+  unreadable?: string | undefined;
   /** Undefined before the first status, and if the status cannot be read. */
   status: FleetStatus | undefined;
 }
