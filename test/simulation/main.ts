@@ -70,8 +70,9 @@ if (hasFailed && !withDefect) {
   for (const line of shortest.history) console.log(line);
 }
 const { history: _, pairs, ...rest } = report;
-console.log(JSON.stringify({ ...rest, pairs: { met: pairs.met, of: pairs.of } }, null, 1));
-if (pairs.never.length > 0) console.log(`never together: ${pairs.never.join('; ')}`);
+const { never, ...together } = pairs;
+console.log(JSON.stringify({ ...rest, pairs: together }, null, 1));
+if (never.length > 0) console.log(`never together: ${never.join('; ')}`);
 for (const { kind, what } of report.violations) console.error(`${kind}: ${what}`);
 const missing = hasFailed ? [] : missingEvents(report, count, enoughEvents);
 for (const event of missing) console.error(event);

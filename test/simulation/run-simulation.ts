@@ -17,8 +17,8 @@ export interface SimulationReport {
   virtualHours: number;
   cpuSeconds: number;
   happened: Record<string, number>;
-  /** How often two kinds of faults were under way together; those that never were. */
-  pairs: { met: number; of: number; never: string[] };
+  /** Pairs of kinds of faults that were under way together, those that never were, and how often, by kind: `with <other> <n>`. */
+  pairs: { met: number; of: number; never: string[]; overlaps: Record<string, string> };
   elections: number;
   looks: Simulation['looks'] &
     Simulation['oracle']['looks'] &
@@ -138,7 +138,7 @@ class Run {
       virtualHours: Number((simulation.nowMs / 3_600_000).toFixed(2)),
       cpuSeconds,
       happened: this.#happened,
-      pairs: { met: pairs.length - never.length, of: pairs.length, never },
+      pairs: { met: pairs.length - never.length, of: pairs.length, never, overlaps: this.#overlaps() },
       elections: simulation.elections,
       looks: {
         ...simulation.looks,
@@ -151,6 +151,18 @@ class Run {
       violations: simulation.violations,
       history: simulation.violations.length === 0 ? [] : simulation.history,
     };
+  }
+
+  /** Each pair once, with the kind that is first in the table. */
+  #overlaps(): Record<string, string> {
+    return Object.fromEntries(
+      faultNames.slice(0, -1).map((name, index) => {
+        const times = faultNames.slice(index + 1).map((other) => {
+          return `${other} ${this.#pairs.get(pairOf(name, other)) ?? 0}`;
+        });
+        return [name, `with ${times.join(', ')}`];
+      }),
+    );
   }
 
   async #take({ name, seed, waitMs }: Step): Promise<void> {
