@@ -329,18 +329,15 @@ describe('a merged domain', () => {
     expect(outcome(decision, b).served).toMatchObject({ resource: 'shop', rules: 1 });
   });
 
-  it('has the name of its object while there is one only', () => {
-    expect(servedTo(decide([a], merging), 'default')).toEqual(['default/a: k l']);
+  it('has one name for any number of objects, by which limiters retain its former rules', () => {
+    expect(servedTo(decide([a], merging), 'default')).toEqual(['shop: k l']);
   });
 
   it('never has the name of an object', () => {
     const spec = (key: string) => configSpec({ domain: 'default/c', keys: [key] });
     const c = configObject({ name: 'c', spec: configSpec({ domain: 'other' }) });
     const objects = [{ ...a, spec: spec('k') }, { ...b, spec: spec('l') }, c];
-    expect(servedTo(decide(objects, merging), 'default')).toEqual([
-      'default/c: key',
-      'domain default/c: k l',
-    ]);
+    expect(servedTo(decide(objects, merging), 'default')).toEqual(['domain default/c: k l', 'other: key']);
   });
 
   it('keeps the order in which objects were accepted', () => {
@@ -415,7 +412,7 @@ describe('a merged domain', () => {
       configObject({ name: 'heir', createdMs: 4, spec: configSpec({ domain: 'old' }) }),
     ];
     const decision = decide(objects, { ...merging, kept });
-    expect(servedTo(decision, 'default')).toEqual(['default/heir: key', 'default/owner: key', 'shop: x k']);
+    expect(servedTo(decision, 'default')).toEqual(['mail: key', 'old: key', 'shop: x k']);
   });
 
   it('accepts an object whose rival is rejected itself in the end', () => {
@@ -427,7 +424,7 @@ describe('a merged domain', () => {
     const rival = configObject({ name: 'rival', createdMs: 2, spec: configSpec({ keys: ['x', 'k'] }) });
     const newcomer = configObject({ name: 'newcomer', createdMs: 3, spec: configSpec({ keys: ['k'] }) });
     const decision = decide([wanting, owner, rival, newcomer], { ...merging, kept });
-    expect(servedTo(decision, 'default')).toEqual(['default/owner: key', 'shop: x k']);
+    expect(servedTo(decision, 'default')).toEqual(['mail: key', 'shop: x k']);
     expect(acceptanceOf(decision, newcomer)).toBe('Valid');
     expect(acceptanceOf(decision, rival)).toContain(
       "descriptor 'x' in domain 'shop' of fleet 'default' belongs to default/holder",

@@ -103,7 +103,7 @@ export class Decider {
   readonly #options: DeciderOptions;
   readonly #overrides = new OverrideDecider();
   readonly #claims: ClaimResolver;
-  readonly #served = new ServedFleets();
+  readonly #served: ServedFleets;
   /** Candidates by uid. */
   readonly #candidates = new Map<string, Candidate>();
   /** RateLimitOverrides by uid. */
@@ -122,6 +122,7 @@ export class Decider {
   constructor(options: DeciderOptions) {
     this.#options = options;
     const { mergeDomains, domainOwners } = options;
+    this.#served = new ServedFleets({ mergeDomains });
     const policy = () => this.#last.policy;
     this.#claims = new ClaimResolver({
       mergeDomains,

@@ -77,8 +77,13 @@ class SortedResources {
 
 /** The resources of all fleets. */
 export class ServedFleets {
+  readonly #mergeDomains: boolean;
   readonly #fleets = new Map<string, SortedResources>();
   readonly #snapshots = new Map<string, FleetSnapshot>();
+
+  constructor({ mergeDomains }: { mergeDomains: boolean }) {
+    this.#mergeDomains = mergeDomains;
+  }
 
   /** Snapshots by fleet, for fleets with served objects. */
   get snapshots(): ReadonlyMap<string, FleetSnapshot> {
@@ -95,7 +100,7 @@ export class ServedFleets {
       this.#fleets.set(fleet, resources);
       touched.set(fleet, resources);
       const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
-      place.served = claims.length === 0 ? undefined : servedDomain(claims, before, fallbacksOf);
+      place.served = claims.length === 0 ? undefined : this.#servedDomain(claims, before, fallbacksOf);
       const resource = place.served?.resource;
       if (resource === before?.resource) continue;
       if (before !== undefined) resources.remove(before.resource);
@@ -111,28 +116,36 @@ export class ServedFleets {
       }
     }
   }
-}
 
-/**
- * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules does not change
- * back and forth.
- */
-function servedDomain(
-  claims: readonly DomainClaim[],
-  before: ServedDomain | undefined,
-  fallbacksOf: FallbacksOf,
-): ServedDomain {
-  const fallbacks = chosenFallbacks(claims, fallbacksOf);
-  const parts = claims.map((claim): Resource => {
-    const { resource } = claim.rules;
-    const fallback = fallbacks.get(claim)?.rules.resource;
-    return fallback === undefined ? resource : { ...resource, fallback };
-  });
-  const partsBefore = before === undefined ? [] : (before.resource.parts ?? [before.resource]);
-  const isKnown =
-    parts.length === partsBefore.length && parts.every((part, i) => isSame(part, partsBefore[i]!));
-  const resource = isKnown ? before!.resource : parts.length === 1 ? parts[0]! : mergedOf(parts)!;
-  return { claims: new Set(claims), fallbacks, resource };
+  /**
+   * `claims`: in the order of the objects' age, regardless of which was accepted first, so that the order of their rules does not change
+   * back and forth.
+   */
+  #servedDomain(
+    claims: readonly DomainClaim[],
+    before: ServedDomain | undefined,
+    fallbacksOf: FallbacksOf,
+  ): ServedDomain {
+    const fallbacks = chosenFallbacks(claims, fallbacksOf);
+    const parts = claims.map((claim): Resource => {
+      const { resource } = claim.rules;
+      const fallback = fallbacks.get(claim)?.rules.resource;
+      return fallback === undefined ? resource : { ...resource, fallback };
+    });
+    const partsBefore = before === undefined ? [] : (before.resource.parts ?? [before.resource]);
+    const isKnown =
+      parts.length === partsBefore.length && parts.every((part, i) => isSame(part, partsBefore[i]!));
+    const resource = isKnown ? before!.resource : this.#joined(parts);
+    return { claims: new Set(claims), fallbacks, resource };
+  }
+
+  /**
+   * If domains are shared, a domain always is one resource of one name, even while only one object has it. Otherwise, an object that joins
+   * the domain would replace the resource of the first object. A limiter that rejects the new resource would then have no rules left.
+   */
+  #joined(parts: readonly Resource[]): Resource {
+    return this.#mergeDomains ? mergedOf(parts)! : parts[0]!;
+  }
 }
 
 /**

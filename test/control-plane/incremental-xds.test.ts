@@ -2,6 +2,8 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+import { unrestrictedOwners } from '../../control-plane/model/domain-owners.ts';
 import { fleetSnapshot, hashOf } from '../../control-plane/model/fleet-snapshot.ts';
 import { Incremental } from '../../control-plane/xds/discovery-form.ts';
 import { FleetResponse } from '../../control-plane/xds/fleet-response.ts';
@@ -19,10 +21,13 @@ import {
 } from '../../limiter/config-source/xds/resource-set.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/reader/resource.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
+import { configObject, configSpec } from '../support/config-object-builder.ts';
 import { eventually } from '../support/eventually.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
 import { WatchedXdsSource } from '../support/watched-xds-source.ts';
+import { WholeDecider } from '../support/whole-decider.ts';
 import { fleetsOf, startXdsServer } from '../support/xds-server.ts';
 
 const weir = { id: 'node-1', metadata: { pod: 'pod-1', instance: 'pod-1-1' }, version: '1.2.3' };
@@ -122,7 +127,7 @@ class Pair {
   }
 
   /** `isLost`: the stream ends before it arrives. */
-  deliver(response: FleetResponse, isLost: boolean): void {
+  deliver(response: FleetResponse, isLost = false, support?: RuleSupport): void {
     const delta = decodeDelta(this.#form.bytesOf(response));
     this.#form.sent(response);
     if (isLost) {
@@ -134,13 +139,47 @@ class Pair {
       typeUrl: delta.typeUrl,
       share: 1,
     });
-    const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
+    const { outcome } = loadResources({
+      bytes,
+      parts,
+      mergeDomains: false,
+      support,
+      hashInForce: this.#hash,
+    });
     if (!outcome.ok) return;
     this.#hash = outcome.hash;
     this.refused = (outcome.rejected?.resources ?? []).map(({ name }) => name).sort();
     this.inForce = resourcesInForce(this.#reported, this.inForce, outcome.rejected?.resources ?? []);
   }
 }
+
+describe('a limiter that cannot count sliding windows', () => {
+  const support: RuleSupport = { admission: 'no', groups: undefined, calendarMonths: false };
+  const spec = (key: string, algorithm?: 'SlidingWindow') =>
+    configSpec({ keys: [key], ...(algorithm && { algorithm }) });
+  const alone = configObject({ name: 'a', createdMs: 1, spec: spec('k') });
+  const joining = configObject({ name: 'b', createdMs: 2, spec: spec('l', 'SlidingWindow') });
+  const other = configObject({ name: 'z', spec: configSpec({ domain: 'mail' }) });
+
+  it('retains the rules of an object whose domain another object joins or leaves with a sliding window', () => {
+    const pair = new Pair();
+    const decider = new WholeDecider({ mergeDomains: true, domainOwners: unrestrictedOwners });
+    const serve = (...objects: ConfigObject[]): void => {
+      const { fleets } = decider.decideAll([...objects, other], new Map());
+      pair.deliver(new FleetResponse(fleets.get('default')!, 'replica-0'), false, support);
+    };
+    const domains = () => [...pair.inForce!.values()].map(({ domain }) => domain).sort();
+    pair.connect();
+    serve(alone);
+    expect([pair.refused, domains()]).toEqual([[], ['mail', 'shop']]);
+    serve(alone, joining);
+    expect([pair.refused, domains()]).toEqual([['shop'], ['mail', 'shop']]);
+    serve(alone, { ...joining, generation: 2, spec: spec('l') });
+    expect([pair.refused, domains()]).toEqual([[], ['mail', 'shop']]);
+    serve({ ...joining, generation: 3, spec: spec('l', 'SlidingWindow') });
+    expect([pair.refused, domains()]).toEqual([['shop'], ['mail', 'shop']]);
+  });
+});
 
 describe('whatever changes, is rejected or gets lost', () => {
   it('a limiter has what is served except for what it rejects, and says so when it connects again', () => {
