@@ -4,7 +4,7 @@
  * compute again, and returns the same values for unchanged inputs.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
   type ClusterDecision,
   type DomainRecords,
@@ -229,7 +229,8 @@ export class Decider {
   }
 
   #overrideFacts(nowMs: number): OverrideFacts {
-    const { domainOwners, overridesMaxSeconds: maxSeconds = Number.POSITIVE_INFINITY } = this.#options;
+    const { domainOwners, controllerName, overridesMaxSeconds } = this.#options;
+    const maxSeconds = overridesMaxSeconds ?? Number.POSITIVE_INFINITY;
     const { fleets: accesses, records, schemas } = this.#last.policy;
     return {
       nowMs,
@@ -238,7 +239,8 @@ export class Decider {
       version: this.#options.version ?? '',
       rulesOf: (place) => this.#claims.placeAt(place)?.served?.resource,
       rejection: ({ namespace, status }, place) => {
-        const wish = { namespace, ...place, isServed: isServed(status, place) };
+        const own = isOfOther(status, controllerName) ? undefined : status;
+        const wish = { namespace, ...place, isServed: isServed(own, place) };
         const rejection = accessRejection(wish, domainOwners, accesses);
         if (rejection !== undefined || isAssigned(place, domainOwners, accesses)) return rejection;
         // Without a configured owner, a domain belongs to the namespaces that have its rules, or had them last.

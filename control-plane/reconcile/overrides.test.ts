@@ -104,6 +104,20 @@ describe('overrides', () => {
     expect(snapshotFor(decision.fleets.get('default')!, ['algorithms']).version).toBe(without.version);
   });
 
+  it('stay while it is unknown who may use their fleet, if this control plane served them', () => {
+    const policy = { ...noPolicy, fleets: new Map([['default', { unknown: 'no right to look' }]]) };
+    const served = (controllerName: string): ConfigObject => {
+      const status = { observedGeneration: 1, servedGeneration: 1, domain: 'shop', fleet: 'default' };
+      return override('sale', { status: { ...status, controllerName, conditions: [] } });
+    };
+    const reasons = ['weir/mine', 'weir/other'].map((name) => {
+      const own = decider({ controllerName: 'weir/mine' });
+      const { accepted } = outcomeOn(own.decideAll([served(name)], new Map(), policy, createdMs), 'sale');
+      return accepted.status || accepted.reason;
+    });
+    expect(reasons).toEqual([true, 'FleetNotAllowed']);
+  });
+
   it('end if another process leads as soon as it reports that, although the clock is behind', () => {
     const ended = (controllerName: string | undefined, observedGeneration = 1): ConfigObject => {
       const condition = { type: 'Accepted', status: 'False', reason: 'Expired', message: '' } as const;
