@@ -389,10 +389,13 @@ describe('decide', () => {
       ...{ observedGeneration: servedGeneration, controllerName, domain: 'shop', fleet: 'default' },
       ...{ servedGeneration, conditions: [] },
     });
-    const begin = (written: ReturnType<typeof status> | undefined): void => {
+    const begin = (
+      written: ReturnType<typeof status> | undefined,
+      stored: World['acceptedSpecs'] = new Map(),
+    ): void => {
       start({ controllerName: 'ours' });
       objects = [{ ...shop(3, invalidSpec()), status: written }];
-      learn({ acceptedSpecs: new Map() });
+      learn({ acceptedSpecs: stored });
       changed();
       timers.advance(29_000);
     };
@@ -405,6 +408,24 @@ describe('decide', () => {
       expect(served).toEqual([['shop']]);
       timers.advance(2_000);
       expect(timers.size).toBe(0);
+    });
+
+    it('does not replace it by an earlier generation, which is its stored fallback, while it waits', () => {
+      const fallback = { generation: 1, spec: configSpec({ domain: 'shop' }) };
+      const generation = () => round.decision?.outcomes.get('u1')?.served?.generation;
+      begin(status('ours', 2), new Map([['u1', fallback]]));
+      expect(generation()).toBeUndefined();
+      const known = {
+        generation: 2,
+        spec: configSpec({ domain: 'shop', algorithm: 'SlidingWindow' }),
+        fallback,
+      };
+      learn({ acceptedSpecs: new Map([['u1', known]]) });
+      timers.advance(100);
+      expect(generation()).toBe(2);
+      begin(status('ours', 2), new Map([['u1', fallback]]));
+      timers.advance(2_000);
+      expect(generation()).toBe(1);
     });
 
     it('waits for half a minute at most, once', () => {

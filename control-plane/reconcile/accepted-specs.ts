@@ -328,17 +328,21 @@ export function newerAcceptedSpec(
   return isNews ? { ...known, fallback } : known;
 }
 
-/** Returns the keys of objects that are in force according to their statuses, at an older generation whose spec is unknown. */
+/**
+ * Returns the keys of objects that are in force according to their statuses, at an older generation whose spec is unknown. An even older
+ * one, which was stored for limiters that do not support it, may be known.
+ */
 export function withUnknownSpec(
   { outcomes }: ClusterDecision,
   kept: ReadonlyMap<string, LastAcceptedSpec>,
   controllerName: string | undefined,
 ): string[] {
   return [...outcomes.values()].flatMap(({ object, accepted, served }) => {
-    if (accepted.status || served !== undefined || kept.has(object.uid)) return [];
-    const { status, generation } = object;
+    const { uid, status, generation } = object;
     const inForce = isOfOther(status, controllerName) ? undefined : servedGeneration(status);
-    return inForce === undefined || inForce >= generation ? [] : [objectKey(object)];
+    if (accepted.status || inForce === undefined || inForce >= generation) return [];
+    const known = Math.max(kept.get(uid)?.generation ?? 0, served?.generation ?? 0);
+    return known >= inForce ? [] : [objectKey(object)];
   });
 }
 
