@@ -27,6 +27,7 @@ import {
   type RoundResult,
   unknownSpecPatienceMs,
 } from './round.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
 import { lines } from './telemetry/log-lines.ts';
 import { unknownWorld, type World } from './world.ts';
@@ -118,6 +119,11 @@ export class ControlLoop {
 
   get world(): World {
     return this.#world;
+  }
+
+  /** The last round. */
+  get round(): Round {
+    return this.#round;
   }
 
   /** Problems of unread manifests: see `Round.unread`. */
@@ -348,16 +354,8 @@ export class ControlLoop {
     const { backing } = this;
     const { controllerName } = backing;
     const hasWebhooks = settings.webhookUrls.length > 0;
-    const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
-    if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
     return firstRound({
-      decider: new Decider({
-        mergeDomains: settings.mergeDomainConfig,
-        domainOwners: parsed.owners,
-        overridesMaxSeconds: settings.overridesMaxSeconds,
-        controllerName,
-        version: packageVersion(),
-      }),
+      decider: deciderOf(settings, controllerName),
       controllerName,
       placeOf: backing.placeOf && ((object) => backing.placeOf!(object)),
       removals: hasWebhooks ? { max: settings.webhookQueueSize, forgetAfterMs: this.#repeatMs } : undefined,
@@ -368,6 +366,19 @@ export class ControlLoop {
   get #repeatMs(): number {
     return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
   }
+}
+
+/** Returns a decider with an empty cache. Throws if the settings have other owners of domains than parsers accept. */
+export function deciderOf(settings: ControlPlaneSettings, controllerName: string | undefined): Decider {
+  const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
+  if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
+  return new Decider({
+    mergeDomains: settings.mergeDomainConfig,
+    domainOwners: parsed.owners,
+    overridesMaxSeconds: settings.overridesMaxSeconds,
+    controllerName,
+    version: packageVersion(),
+  });
 }
 
 /** Logs an object that is rejected for a new reason, or accepted again. */

@@ -1,6 +1,5 @@
 /** A control plane of three replicas with ten limiters, on virtual time: what happens to it, and what must always hold. */
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
-import { snapshotFor } from '../../control-plane/model/supported-rules.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
 import {
@@ -8,7 +7,6 @@ import {
   adsPaths,
   type DiscoveryStream,
 } from '../../limiter/config-source/xds/ads-stream.ts';
-import { noCapabilities } from '../../rules/language/capabilities.ts';
 import { fleetKind } from '../../rules/language/kinds.ts';
 import { Random } from '../fuzz/random.ts';
 import { Oracle, type Violation as OracleViolation, unsettled } from '../truth/oracle.ts';
@@ -19,6 +17,7 @@ import {
   type NamedLimiter,
   unsettledFleets,
 } from './fleet-oracle.ts';
+import { differenceOfFresh, versionsIn } from './fresh-decision.ts';
 import type { Fault } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
 import { MemoryLink } from './memory-link.ts';
@@ -126,7 +125,8 @@ export type ViolationKind =
   | 'limit lost'
   | 'limiter not connected'
   | 'not settled'
-  | 'snapshots differ';
+  | 'snapshots differ'
+  | 'decision that depends on a cache';
 
 export interface SimulationViolation {
   /** A shorter history must end in the same kind. */
@@ -284,6 +284,10 @@ export class Simulation {
       problems = [
         ...this.#unsettled().map((what) => ({ kind: 'not settled' as const, what })),
         ...this.#differences().map((what) => ({ kind: 'snapshots differ' as const, what })),
+        ...this.replicas.flatMap((replica) => {
+          const what = differenceOfFresh(replica);
+          return what === undefined ? [] : { kind: 'decision that depends on a cache' as const, what };
+        }),
       ];
       if (problems.length === 0) {
         this.looks.settled += 1;
@@ -724,20 +728,11 @@ export class Simulation {
     };
   }
 
-  /**
-   * The same world and stored values: the same snapshots, whatever each process has in memory. So are the rules for limiters that support
-   * no capability.
-   */
+  /** The same world and stored values: the same snapshots, whatever each process has in memory. */
   #differences(): string[] {
     const [first, ...others] = this.replicas.map(({ podName, loop }) => ({
       podName,
-      versions: [...(loop?.decision?.fleets.values() ?? [])]
-        .map((snapshot) => {
-          const fallback = snapshotFor(snapshot, noCapabilities);
-          return `${snapshot.fleet} ${snapshot.version}/${fallback.version}`;
-        })
-        .sort()
-        .join(', '),
+      versions: versionsIn(loop?.decision ?? { fleets: new Map() }),
     }));
     return others
       .filter(({ versions }) => versions !== first!.versions)
