@@ -201,7 +201,7 @@ export class KubernetesSource implements ObjectSource {
   #listenerOf(listener: SourceListener, kind: Kind): WatchListener {
     const { log, metrics } = this.#options;
     let isOut = false;
-    let isDoubtful = false;
+    let wasDoubtful = false;
     let hasCounted = false;
     const changed = (): void => {
       const isFirst = !hasCounted;
@@ -224,11 +224,11 @@ export class KubernetesSource implements ObjectSource {
       lines.sourceReachable(log);
       if (this.#doubtful === 0) listener.cutOff(false);
     };
-    const doubtful = (isNow: boolean): void => {
-      if (isNow === isDoubtful) return;
-      isDoubtful = isNow;
-      this.#doubtful += isNow ? 1 : -1;
-      if (isNow || this.#out + this.#doubtful === 0) listener.cutOff(isNow);
+    const doubtful = (isDoubtful: boolean): void => {
+      if (isDoubtful === wasDoubtful) return;
+      wasDoubtful = isDoubtful;
+      this.#doubtful += isDoubtful ? 1 : -1;
+      if (isDoubtful || this.#out + this.#doubtful === 0) listener.cutOff(isDoubtful);
     };
     return {
       changed,
