@@ -6,7 +6,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { fleetKind } from '../../rules/language/kinds.ts';
-import { formatManifestError } from '../../rules/rule-error.ts';
 import type { ApiObject, Reading } from '../kubernetes/watch-protocol.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetProblem } from '../model/config-object.ts';
 import { type FleetAccess, fleetDomainOwners } from '../model/domain-owners.ts';
@@ -32,15 +31,11 @@ export function readFleet({ metadata, ...fields }: ApiObject, before?: FleetObje
   const identity = { kind: fleetKind, namespace, name, uid };
   const item = { ...identity, generation, resourceVersion, status };
   if (read.success) return { item: { ...item, spec: read.data } };
-  const mistakes = read.error.issues.map(({ path, message: text }) =>
-    formatManifestError({ path: ['spec', ...path.map(stepOf)], text }),
+  const mistakes = read.error.issues.map(
+    ({ path, message }) => `${z.core.toDotPath(['spec', ...path])}: ${message}`,
   );
   const spec = before?.spec ?? fleetSpecModel.parse({});
   return { item: { ...item, spec, unreadable: mistakes.join('; ') } };
-}
-
-function stepOf(step: PropertyKey): string | number {
-  return typeof step === 'symbol' ? String(step) : step;
 }
 
 const endpointModel = z.object({
