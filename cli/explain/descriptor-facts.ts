@@ -11,9 +11,9 @@ import type { LoadedSource } from '../shared/read-rule-texts.ts';
 import { escaped } from '../shared/text.ts';
 import { explainRequest } from './explain-request.ts';
 
-/** Whether an argument is `host:port` and not the name of a file. */
+/** Whether an argument is `host:port`, also with `http://` as for `--limiter`, and not the name of a file. */
 export function isLimiter(path: string): boolean {
-  return /^(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}$/i.test(path) && !existsSync(path);
+  return /^(?:http:\/\/)?(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}\/?$/i.test(path) && !existsSync(path);
 }
 
 /** The facts that a limiter has about a descriptor, in addition to its rules. */

@@ -303,6 +303,8 @@ d: message=b
         /^├─ override: blocked, until 2\S+Z, by .*, for "an attack" \(api .*\)\n└─ blocked: the answer is OVER_LIMIT, nothing is counted\n$/m,
       );
       expect(reported.status).toBe(0);
+      const byUrl = runWeir(['explain', url, 'shop', 'remote_address=192.0.2.9']);
+      expect(byUrl.stdout).toContain('override: blocked');
       const data = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9', '-o', 'json']);
       expect(JSON.parse(data.stdout).descriptors).toMatchObject([
         {
