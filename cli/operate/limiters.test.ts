@@ -95,7 +95,8 @@ describe('limiters', () => {
   it('whose name is unknown are silent', async () => {
     const { status: code, stdout } = await status('--limiter', 'nowhere.invalid', '--timeout', '1s');
     expect(code).toBe(1);
-    expect(stdout).toContain('nowhere.invalid');
+    expect(stdout).toMatch(/^nowhere\.invalid +\S/m);
+    expect(stdout).not.toContain('nowhere.invalid:');
   });
 
   it.each([

@@ -413,7 +413,7 @@ async function addressesOf(name: string, timeoutMs: number): Promise<LimiterTarg
       return { address: endpoint(address, port), of: name, host: address, port };
     });
   } catch (error) {
-    return [{ address: name, of: name, host, port, problem: `${host}: ${systemErrorReason(error)}` }];
+    return [{ address: name, of: name, host, port, problem: systemErrorReason(error) }];
   }
 }
 
