@@ -7,6 +7,7 @@ function routesOf(overrides: readonly Override[], kind: 'redis' | 'memcache' = '
   const parts = {
     storeAdmin: { kind },
     clock: { nowMs: () => 1_000 },
+    stored: { read: () => Promise.resolve() },
     inForce: {
       all: () => overrides,
       stateOf: ({ id }: Override) => {
@@ -15,14 +16,15 @@ function routesOf(overrides: readonly Override[], kind: 'redis' | 'memcache' = '
       },
     },
   };
-  const [list] = overrideRoutes(parts as unknown as OverrideParts);
+  const [list, , , remove] = overrideRoutes(parts as unknown as OverrideParts);
   const actor = {
     ...{ name: 'x', address: '', claims: '' },
-    ...{ mayRead: (domain: string) => domain !== 'other', mayChange: () => false },
+    ...{ mayRead: (domain: string) => domain !== 'other', mayChange: (domain: string) => domain === 'shop' },
   };
   return {
     asked,
     list: (query = '') => list!.answer({ query: new URLSearchParams(query), body: undefined, actor }),
+    remove: (query: string) => remove!.answer({ query: new URLSearchParams(query), body: undefined, actor }),
   };
 }
 
@@ -49,5 +51,14 @@ describe('GET /v1/overrides', () => {
     const { list } = routesOf([override('a')], 'memcache');
     const { overrides, notes } = JSON.parse([...(await list('entry=k=other')).lines!].join('\n'));
     expect([overrides, notes.length]).toEqual([[], 1]);
+  });
+});
+
+describe('DELETE /v1/overrides', () => {
+  it('names the object to change, by the id and by the name that the list shows', async () => {
+    const { remove } = routesOf([override('uid', { source: 'object', name: 'override/shops/sale' })]);
+    for (const id of ['uid', 'override/shops/sale'])
+      await expect(remove(`id=${id}`)).rejects.toThrow(/: change the RateLimitOverride shops\/sale$/);
+    await expect(remove('id=sale')).rejects.toThrow(/^there is no such override/);
   });
 });

@@ -154,7 +154,7 @@ async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
     throw new ApiProblem(400, 'expected ?id=<id>, or ?domain=<domain>&entry=<key=value>');
   await parts.stored.read();
   const found = parts.inForce.all().filter((one) => {
-    if (hasEnded(parts, one) || (id !== undefined && one.id !== id)) return false;
+    if (hasEnded(parts, one) || (id !== undefined && ![one.id, one.name].includes(id))) return false;
     // An id must not reveal the overrides of other callers.
     if (id !== undefined && !mayKnow(actor, one)) return false;
     if (id === undefined && one.effect.kind === 'grant') return false;
@@ -262,7 +262,7 @@ function checkRoom({ stored, max, clock }: OverrideParts, override: Override): v
 function conflict(parts: OverrideParts, holder: Override): ApiProblem {
   const where = {
     api: 'PUT replaces it, DELETE removes it',
-    object: `change the RateLimitOverride ${holder.name}`,
+    object: `change the RateLimitOverride ${holder.name.replace(/^override\//, '')}`,
     file: `change the file: ${holder.name}`,
   };
   return new ApiProblem(
