@@ -191,6 +191,9 @@ export class Cluster {
     }
     if (status === 404 && name !== undefined && reason === 'NotFound' && /"[^"]+" not found$/.test(message))
       return `there is no ${fullName(plural)} "${name}" ${place}`;
+    // The answer to a create in an unknown namespace.
+    if (status === 404 && /\bnamespaces "[^"]+" not found$/.test(message))
+      return `there is no namespace "${namespace}"`;
     if (status === 404 && !ofKubernetes.has(plural)) {
       const what = `${this.#client.server} knows no ${plural} of ${group}/${version}`;
       return `${what}: install the definitions by "kubectl apply -f crds/"`;
