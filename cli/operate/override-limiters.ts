@@ -1,6 +1,7 @@
 /** Overrides of limiters, through their API, and the form in which the objects of a cluster answer, too. */
 import type { Entry } from '../../rules/model.ts';
 import type { ParsedFlags } from '../shared/flags.ts';
+import { programName } from '../shared/io.ts';
 import { entryTexts } from '../shared/request.ts';
 import { type FailedLimiter, type Json, limiterWords, type MemberAnswer } from './limiters.ts';
 import { withLivingLimiters } from './operate-command.ts';
@@ -100,8 +101,13 @@ function remarksOn(overrides: readonly Json[], flags: ParsedFlags, hint?: string
 
 /** Returns the command that removes an override. Limiters that count in memory have one each, with its own id. */
 function removal([{ id, domain, match }, ...others]: readonly Json[], flags: ParsedFlags): string {
-  const which = others.length === 0 ? [id] : [domain, ...entryTexts(match)];
-  return ['weir override rm', ...[...which, ...limiterWords(flags)].map(shellWord)].join(' ');
+  if (others.length === 0) return removalOf(id, limiterWords(flags));
+  return removalOf(domain, [...entryTexts(match), ...limiterWords(flags)]);
+}
+
+/** Returns the command that removes what these words name. */
+export function removalOf(first: string, others: readonly string[]): string {
+  return [`${programName()} override rm`, ...[first, ...others].map(shellWord)].join(' ');
 }
 
 function shellWord(text: string): string {

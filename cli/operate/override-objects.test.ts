@@ -36,7 +36,18 @@ describe('overrideOf', () => {
 
   it('has the names of fields of /v1/overrides', () => {
     expect(Object.keys(overrideOf(object(1, status))).sort()).toEqual([
-      ...['block', 'createdAt', 'createdBy', 'domain', 'endsAt', 'expiresAt', 'id', 'limiters', 'match'],
+      ...[
+        'block',
+        'createdAt',
+        'createdBy',
+        'domain',
+        'endsAt',
+        'expiresAt',
+        'id',
+        'limit',
+        'limiters',
+        'match',
+      ],
       ...['message', 'name', 'reason', 'secondsLeft', 'source', 'state'],
     ]);
   });

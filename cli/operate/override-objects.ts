@@ -20,14 +20,16 @@ import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { Cluster, placeText, reportingClusterErrors, withCluster } from '../shared/cluster.ts';
 import { CommandError, durationMs, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { programName } from '../shared/io.ts';
 import { readOverrideObject } from '../shared/read-rule-texts.ts';
-import { clusterRules, rulesInForce } from './cluster-rules.ts';
+import { type ClusterRules, clusterRules, rulesInForce } from './cluster-rules.ts';
 import type { Json } from './limiters.ts';
 import { orLimiters } from './operate-command.ts';
 import {
   type OverrideOutcome,
   type OverrideSelector,
   type OverrideTarget,
+  removalOf,
   withFlagNames,
 } from './override-limiters.ts';
 import { noRule, shownObject } from './shown-objects.ts';
@@ -50,7 +52,10 @@ export function objectsTarget(flags: ParsedFlags): OverrideTarget {
     list: (domain) =>
       within(async (cluster) => {
         const all = await cluster.listReadable(overridePlural, (one) => one as Json);
-        return outcomeOf(all.filter(({ spec }) => domain === undefined || spec?.domain === domain));
+        return outcomeOf(
+          cluster,
+          all.filter(({ spec }) => domain === undefined || spec?.domain === domain),
+        );
       }),
     remove: (which) => within((cluster) => removeObjects(cluster, flags, which)),
     draft: (wanted) =>
@@ -94,13 +99,14 @@ async function putObject(
   printProblem(`ratelimitoverride/${name} ${written.did} ${placeText(namespace)}`);
   const shown = await settled(cluster, { namespace, name, waitMs });
   const isSet = shown.why === undefined || waitMs === 0;
-  const words = await wordsOf(cluster, shown.object);
-  const override = { ...overrideOf(shown.object), ...(words !== undefined && { words }) };
-  const isIdle = override['state'] === 'NoRule';
+  const {
+    overrides: [override],
+  } = await outcomeOf(cluster, [shown.object]);
+  const isIdle = override!.state === 'NoRule';
   const notes = isIdle
     ? [
-        `${namespace}/${name} is set and changes nothing: ${withFlagNames(override['message'])}`,
-        `remove it with: weir override rm ${namespace}/${name}`,
+        `${namespace}/${name} is set and changes nothing: ${withFlagNames(override!.message)}`,
+        `remove it with: ${removalOf(`${namespace}/${name}`, clusterWords(flags))}`,
       ]
     : isSet
       ? []
@@ -108,8 +114,21 @@ async function putObject(
   return { overrides: [override], silent: [], notes, isDone: isSet && !isIdle };
 }
 
-function outcomeOf(objects: readonly Json[]): OverrideOutcome {
-  return { overrides: objects.map(overrideOf), silent: [], notes: [], isDone: true };
+/** Shows objects, each with what it changes. */
+async function outcomeOf(cluster: Cluster, objects: readonly Json[]): Promise<OverrideOutcome> {
+  const rules = objects.length === 0 ? [] : await readableRules(cluster);
+  const overrides = objects.map((object) => ({ ...overrideOf(object), words: wordsOf(rules, object) }));
+  return { overrides, silent: [], notes: [], isDone: true };
+}
+
+/** Reads the rules of the cluster. A person who may only read overrides gets none. */
+async function readableRules(cluster: Cluster): Promise<ClusterRules[]> {
+  try {
+    return await cluster.listReadable(rulesPlural, clusterRules);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) throw error;
+    return [];
+  }
 }
 
 /** Takes the owner from the domain's RateLimitConfig, unless flags name it. */
@@ -266,15 +285,13 @@ async function settled(
   }
 }
 
-/** Returns what the override changes according to the domain's rules; undefined until the control plane accepts the current rules. */
-async function wordsOf(cluster: Cluster, { metadata, spec }: Json): Promise<string | undefined> {
+/** Returns what the override changes according to the accepted rules of its domain; undefined if it is not valid. */
+function wordsOf(rules: readonly ClusterRules[], { metadata, spec = {} }: Json): string | undefined {
   const { className = defaultClass, fleet = defaultFleet } = spec;
   const { override } = readOverrideObject(spec, metadata, Date.now());
   if (override === undefined) return undefined;
-  const objects = await cluster.listReadable(rulesPlural, clusterRules);
-  const inForce = rulesInForce(objects, override.domain, { className, fleet });
+  const inForce = rulesInForce(rules, override.domain, { className, fleet });
   const sources = inForce.sources.filter(({ source }) => source.domain === override.domain);
-  if (sources.length === 0) return undefined;
   const top = sources.flatMap(({ source }, index) => placedRules(source.descriptors, index, []));
   const { outcome } = explainDescriptor(top, override.match);
   return overrideWords(override, outcome.kind === 'found' ? outcome.placed.rule.limits : []);
@@ -300,6 +317,7 @@ export function overrideOf({ metadata, spec = {}, status: stored = {} }: Json): 
     id: name,
     source: 'object',
     name,
+    limit: '',
     ...rest,
     match: match.map(({ key, value = '' }: Partial<Entry>) => ({ key, value })),
     ...(endsAt !== null && { expiresAt: endsAt }),
@@ -330,15 +348,42 @@ async function removeObjects(
   const all = await cluster.listReadable(overridePlural, (one) => one as Json);
   const isMeant = ({ metadata, spec }: Json): boolean =>
     'id' in which
-      ? [metadata.name, `${metadata.namespace}/${metadata.name}`].includes(which.id)
+      ? namesOf(metadata).includes(which.id)
       : hasPlace(spec, { domain: which.domain, match: which.entries, limit: spec?.limit ?? '' });
   const meant = all.filter(isMeant);
-  if (meant.length === 0)
-    throw new CommandError(
-      `there is no such override ${placeText(flags.text('namespace'))}: "weir override list" shows all overrides`,
-    );
+  if (meant.length === 0) throw new CommandError(absenceText(all, which, flags.text('namespace')));
   if ('id' in which && meant.length > 1)
     throw new UsageError(`"${which.id}" is in several namespaces: choose one with -n`);
+  const outcome = await outcomeOf(cluster, meant);
   for (const { metadata } of meant) await cluster.write('DELETE', overridePlural, metadata);
-  return outcomeOf(meant);
+  return outcome;
+}
+
+/** Returns the names of an object in a cluster, in several namespaces, and in lists of limiters. */
+function namesOf({ namespace, name }: Json): string[] {
+  return [name, `${namespace}/${name}`, `override/${namespace}/${name}`];
+}
+
+/** Returns the text for an absent override, as limiters do: entries alone do not identify a grant. */
+function absenceText(
+  objects: readonly Json[],
+  which: OverrideSelector,
+  namespace: string | undefined,
+): string {
+  const isGrant = ({ spec }: Json): boolean =>
+    'domain' in which &&
+    spec?.grant !== undefined &&
+    hasPlace({ ...spec, grant: undefined }, { ...which, match: which.entries, limit: spec.limit ?? '' });
+  const grants = objects.filter(isGrant).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  if (grants.length > 0)
+    return `these entries have only grants; remove a grant by its ID: ${grants.join(', ')}`;
+  return `there is no such override ${placeText(namespace)}: "${programName()} override list" shows all overrides`;
+}
+
+/** Returns the flags of a command that asks the same cluster. */
+function clusterWords(flags: ParsedFlags): string[] {
+  return ['context', 'kubeconfig'].flatMap((name) => {
+    const value = flags.text(name);
+    return value === undefined ? [] : [`--${name}`, value];
+  });
 }

@@ -160,7 +160,8 @@ describeWithApiServer('weir override in a cluster', (api) => {
     // The same shape whatever is done and anyone who is asked, that of /v1/overrides.
     const shape = {
       ...{ domain: 'shop', match: [{ key: 'key', value: 'a' }], block: true, reason: 'a sale' },
-      ...{ source: 'object', state: 'InForce', message: '', limiters: [] },
+      ...{ source: 'object', state: 'InForce', message: '', limiters: [], limit: '' },
+      words: 'blocked instead of 5 per day',
       secondsLeft: expect.toSatisfy((seconds: number) => seconds > 3_000 && seconds <= 3_600),
       createdAt: expect.stringMatching(/Z$/),
     };
@@ -171,7 +172,9 @@ describeWithApiServer('weir override in a cluster', (api) => {
     expect(Date.parse(made.endsAt) - Date.now()).toBeGreaterThan(3_000_000);
     const list = await run('list', 'shop', '-o', 'json');
     expect(JSON.parse(list.stdout)).toMatchObject({ overrides: [shape], silent: [] });
-    expect((await run('list', 'shop')).stdout).toMatch(/ key=a +block +\d+[hm]\S* +InForce /);
+    expect((await run('list', 'shop')).stdout).toMatch(
+      / key=a +blocked instead of 5 per day +\d+[hm]\S* +InForce /,
+    );
     const removed = await run('rm', ...place, '-o', 'json');
     expect(JSON.parse(removed.stdout)).toMatchObject({ overrides: [shape], silent: [] });
     expect(await run('list')).toEqual({ status: 0, stdout: 'no overrides\n', stderr: '' });
@@ -190,9 +193,18 @@ describeWithApiServer('weir override in a cluster', (api) => {
     const [name] = /shops\/shop-\w{8}/.exec(set.stderr)!;
     expect(set.stderr).toContain(`weir: ${name} is set and changes nothing: `);
     expect(set.stderr).toContain(why);
-    expect(set.stderr).toContain(`remove it with: weir override rm ${name}\n`);
-    expect((await run('list', 'shop')).stdout).toMatch(/ kee=a +100 +(30d|29d\S+) +NoRule /);
-    expect((await run('rm', name)).status).toBe(0);
+    expect(set.stderr).toContain(
+      `remove it with: weir override rm ${name} --kubeconfig ${api().kubeconfig()}\n`,
+    );
+    expect((await run('list', 'shop')).stdout).toMatch(/ kee=a +100 per window +(30d|29d\S+) +NoRule /);
+    // The name that a limiter shows.
+    expect((await run('rm', `override/${name}`)).status).toBe(0);
+  });
+
+  it('names an unknown namespace', async () => {
+    const block = ['--block', '--for', '1h', '--reason', 'x', '-n', 'nowhere'];
+    const { status, stderr } = await run('set', 'shop', 'key=a', ...block);
+    expect([status, stderr.split('\n').at(-2)]).toEqual([2, 'weir: there is no namespace "nowhere"']);
   });
 
   it('makes one object of two that are set at the same time', async () => {
@@ -218,6 +230,9 @@ describeWithApiServer('weir override in a cluster', (api) => {
       status: 0,
       stderr: expect.stringMatching(/is there already in namespace shops/),
     });
+    expect((await run('rm', 'shop', 'key=b')).stderr).toMatch(
+      /^weir: these entries have only grants; remove a grant by its ID: shops\/shop-\w{8}\n$/,
+    );
   });
 
   it('says what right is missing, and which place to choose', async () => {
