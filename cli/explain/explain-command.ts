@@ -119,10 +119,12 @@ const ofFiles = ['class', 'fleet', 'merge-domain-configs', 'root'];
 
 export const explainCommand = reportCommand(help, async (flags) => {
   const [path, ...words] = flags.positionals;
-  if (path === undefined)
-    throw new UsageError('explain needs rules: a file, a folder or host:port of a limiter');
   const bucket = flags.text('bucket');
   const isBucket = bucket !== undefined;
+  // Without rules, the first words are the domain and an entry.
+  const isDomainFirst = !isBucket && words.length === 1 && words[0]!.includes('=');
+  if (path === undefined || isDomainFirst)
+    throw new UsageError('explain needs rules before the domain: a file, a folder or host:port of a limiter');
   if (isBucket && words.length > 1)
     throw new UsageError('--bucket takes the place of the entries of a descriptor');
   const entries = isBucket ? entryTexts(readBucket(bucket)) : [];

@@ -378,7 +378,11 @@ d: message=b
   });
 
   it.each([
-    [['explain'], 'explain needs rules: a file, a folder or host:port of a limiter'],
+    [['explain'], 'explain needs rules before the domain: a file, a folder or host:port of a limiter'],
+    [
+      ['explain', 'shop', 'k=v'],
+      'explain needs rules before the domain: a file, a folder or host:port of a limiter',
+    ],
     [['explain', 'a', 'b', 'c'], '"c" is not of the form key=value'],
     [['explain', 'a', 'b', 'c=d', '+'], 'a + separates two descriptors'],
     [['explain', 'a'], 'explain needs a domain'],
