@@ -1,5 +1,6 @@
 /** A control plane of three replicas with ten limiters, on virtual time: what happens to it, and what must always hold. */
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
+import { unknownSpecPatienceMs } from '../../control-plane/round.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
 import {
@@ -44,6 +45,8 @@ import { epochMs, VirtualTime } from './virtual-time.ts';
 /** After what happened to the leader is over: another one leads by then, and has waited for its limiters. */
 export const leaderGraceMs = settings.leaseDurationMs + 15_000;
 const newLeaderMs = 15_000;
+/** A new replica that lacks a spec in force has decided after this time. */
+const firstDecisionMs = unknownSpecPatienceMs + 2_000;
 /** A connection over which nothing comes is noticed after so long, by each side. */
 const keepaliveMs = 15_000;
 /** As gRPC has it. */
@@ -581,7 +584,7 @@ export class Simulation {
   }
 
   #check(): void {
-    if (this.#underTrouble > 0) this.leaderTroubled();
+    if (this.#underTrouble > 0 || this.#leaderAwaitsSpecs()) this.leaderTroubled();
     this.#sawLeader(this.#holder());
     this.#keepEndpoints();
     this.#countKnown();
@@ -591,6 +594,13 @@ export class Simulation {
     for (const { kind, key, what } of this.oracle.look(sight)) this.violated(kind, `${key}: ${what}`);
     for (const { kind, what } of this.fleetOracle.look(sight)) this.violated(kind, what);
     this.#checkConnections();
+  }
+
+  /** Its first decision waits for specs that other replicas may know, and for its objects. */
+  #leaderAwaitsSpecs(): boolean {
+    const { leader } = this;
+    const isNew = leader !== undefined && this.nowMs - leader.startedMs < firstDecisionMs;
+    return isNew && leader.loop?.decision === undefined;
   }
 
   /** A limiter that reaches all replicas is connected to one of them. */

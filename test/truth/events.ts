@@ -40,6 +40,9 @@ const aloneAfterEndMs = 4_500;
 /** Until a control plane that was started leads, or a look at a killed API server fails, on a machine with nothing else to do. */
 const maxUnseenMs = 6_000;
 
+/** A container is started again after this time. */
+const restartMs = 500;
+
 interface Ending {
   atMs: number;
   end(): Promise<void> | void;
@@ -362,6 +365,9 @@ export class Chance {
   async #replace(limiter: Limiter, running: Played, isOld: boolean): Promise<void> {
     limiter.troubledMs = this.#options.nowMs();
     await running.kill();
+    // A container takes a moment to start again, during which its pod is not ready.
+    await this.#world.keepPods().catch(() => {});
+    await sleep(restartMs);
     running.isOld = isOld;
     running.restart();
   }
