@@ -29,9 +29,12 @@ let world: World;
 let doubted: (doubts: ReadonlySet<string>) => void;
 let callOff: () => void;
 let leads: boolean;
+/** How far the wall clock is ahead. */
+let aheadMs: number;
 
 beforeEach(() => {
   timers = new ManualTimers();
+  aheadMs = 0;
   objects = [];
   served = [];
   reported = [];
@@ -60,7 +63,7 @@ function learn(news: Partial<World>): void {
 
 function moment(): RoundState {
   const { nowMs } = timers;
-  return { wallMs: nowMs, monotonicMs: nowMs, leads, inFlight: new Set(), isGone: () => false };
+  return { wallMs: nowMs + aheadMs, monotonicMs: nowMs, leads, inFlight: new Set(), isGone: () => false };
 }
 
 /** Makes a round, and another one when time alone asks for it. */
@@ -276,6 +279,33 @@ describe('decide', () => {
     expect(served).toHaveLength(2);
     timers.advance(2_000);
     expect(timers.size).toBe(0);
+  });
+
+  it('lets a new leader wait no longer for limiters because its clock is set back', () => {
+    const object = shop(1, configSpec({ domain: 'shop' }));
+    const lead = (status?: ConfigObject['status']): void => {
+      leads = true;
+      objects = [{ ...object, status }];
+      start({ controllerName: 'ours' }, { policy: noPolicy, acceptedSpecs: new Map(), leads: true });
+      changed();
+      timers.advance(1_000);
+    };
+    lead();
+    const { hash, fleet, domain } = round.decision!.outcomes.get('u1')!.served!;
+    const accepted = round.board.evaluated.get('u1')!.status.conditions[0]!;
+    const programmed = { ...accepted, type: 'Programmed', reason: 'AllLimiters', message: '' } as const;
+    aheadMs = 3_600_000;
+    offered = [];
+    lead({
+      ...{ observedGeneration: 1, controllerName: 'ours', domain, fleet, rules: 1 },
+      ...{ servedVersion: hash, servedGeneration: 1, conditions: [accepted, programmed] },
+    });
+    expect(offered).toEqual([]);
+    aheadMs = 0;
+    timers.advance(13_000);
+    expect(offered).toEqual([]);
+    timers.advance(2_000);
+    expect(offered).toEqual(['shop Valid']);
   });
 
   it('takes objects for the newest a second after they are reachable', () => {

@@ -110,9 +110,9 @@ export interface Round {
   readonly caughtUpMs: number | undefined;
   /** The time, on the monotonic clock, until which the first decision waits for specs that other replicas may know. */
   readonly patienceEndsMs: number | undefined;
-  /** The time since which this process leads and knows the rules that limiters should have. */
+  /** The time, on the monotonic clock, since which this process leads and knows the rules that limiters should have. */
   readonly leadsSinceMs: number | undefined;
-  /** The time at which statuses change without news. */
+  /** The time, on the monotonic clock, at which statuses change without news. The wall clock may be set back by hours. */
   readonly statusesDueMs: number;
 }
 
@@ -305,14 +305,14 @@ function snapshotsMayDiffer(
 function statusesMayDiffer(
   { world, statusesDueMs }: Draft,
   before: World,
-  { wallMs }: RoundState,
+  { monotonicMs }: RoundState,
   outcome: DraftOutcome,
 ): boolean {
   const isNews = (part: keyof World): boolean => world[part] !== before[part];
   const isStatusShown = (isNews('objects') || isNews('left')) && !outcome.isEdited;
   const hasBegun = isNews('leads') && world.leads;
   const isReported = isNews('reports') || isNews('expectations') || isNews('removed');
-  return isStatusShown || hasBegun || isReported || isNews('endedWrites') || wallMs >= statusesDueMs;
+  return isStatusShown || hasBegun || isReported || isNews('endedWrites') || monotonicMs >= statusesDueMs;
 }
 
 function decideSnapshots(next: Draft, at: RoundState, outcome: DraftOutcome): void {
@@ -417,15 +417,16 @@ function followRemoved(
 
 function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): void {
   const { world, decision } = next;
-  const { wallMs: nowMs, inFlight } = at;
+  const { wallMs: nowMs, monotonicMs, inFlight } = at;
   const { reports: living, expectations, writes } = world;
   const ledger = next.ledger.followedBy(living.flatMap((report) => report.limiters));
   const limiters = next.limiters.with({ living, expectations, ledger, nowMs });
   next.ledger = ledger;
   next.limiters = limiters;
-  if (at.leads && decision !== undefined) next.leadsSinceMs ??= nowMs;
+  if (at.leads && decision !== undefined) next.leadsSinceMs ??= monotonicMs;
   const heldUntilMs = (next.leadsSinceMs ?? Number.NEGATIVE_INFINITY) + reconnectGraceMs;
-  const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;
+  const isHeld = monotonicMs < heldUntilMs;
+  const awaitsLimiters = next.leadsSinceMs === undefined || isHeld;
   if (decision !== undefined && next.removals !== undefined) {
     const facts = { ...at, decision, ledger, limiters, awaitsLimiters, nowMs };
     const { removals, due } = evaluateRemovals(next.removals, facts);
@@ -433,8 +434,8 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
     outcome.removed = due;
     if (at.leads) outcome.shared.removed = waitingObjects(removals);
   }
-  const isHeld = heldUntilMs > nowMs;
-  next.statusesDueMs = Math.min(limiters.dueMs, isHeld ? heldUntilMs : Number.POSITIVE_INFINITY);
+  const dueAt = (ms: number): number => monotonicMs + ms - nowMs;
+  next.statusesDueMs = Math.min(dueAt(limiters.dueMs), isHeld ? heldUntilMs : Number.POSITIVE_INFINITY);
   if (decision === undefined || !at.leads) {
     next.board = { ...next.board, decision: undefined };
     return;
@@ -444,7 +445,7 @@ function decideStatuses(next: Draft, at: RoundState, outcome: DraftOutcome): voi
   const evaluated = evaluateStatuses(next.board, { ...known, awaitsLimiters, nowMs });
   next.board = evaluated.board;
   next.world = { ...world, writes: evaluated.writes };
-  next.statusesDueMs = Math.min(next.statusesDueMs, evaluated.dueMs);
+  next.statusesDueMs = Math.min(next.statusesDueMs, dueAt(evaluated.dueMs));
   outcome.statuses = evaluated.changes;
 }
 
@@ -463,8 +464,8 @@ function waitMs(round: Round, { wallMs, monotonicMs }: RoundState): number | und
   const { snapshots, statuses, fleets } = round.rhythms;
   const rhythms = [snapshots.dueMs, statuses.dueMs, fleets.dueMs];
   const wait = Math.min(
-    waitUntil([...rhythms, round.caughtUpMs, patience, round.specs.dueMs], monotonicMs),
-    waitUntil([round.decision?.dueMs, round.statusesDueMs], wallMs),
+    waitUntil([...rhythms, round.caughtUpMs, patience, round.specs.dueMs, round.statusesDueMs], monotonicMs),
+    waitUntil([round.decision?.dueMs], wallMs),
   );
   return wait === Number.POSITIVE_INFINITY ? undefined : Math.min(Math.ceil(wait), longestWaitMs);
 }

@@ -71,6 +71,9 @@ interface Evaluated {
   readonly isAwaited: boolean;
 }
 
+/** Before any time, also after the clock was set back. */
+const atOnce = Number.NEGATIVE_INFINITY;
+
 /** Chosen: many overrides must not cause as many status writes. */
 const countEveryMs = 10_000;
 
@@ -273,7 +276,7 @@ class BoardLook {
       last?.isAwaited !== false && mayBeAsBefore(status, first, standing) && !sameStatus(status, first);
     const isHeld = isAwaited && sameStatus(previous, first);
     const notBeforeMs = isWritten
-      ? nowMs
+      ? atOnce
       : Math.max(this.#confirmedFrom(uid, standing), this.#countedFrom(status, known));
     this.#heldMs.push(notBeforeMs);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs, first, isAwaited });
@@ -290,22 +293,21 @@ class BoardLook {
 
   /** Returns when a status may be written, as far as only reports of replicas are missing that have decided the last edit. */
   #confirmedFrom(uid: string, standing: RolloutProgress | undefined): number {
-    const { ledger, nowMs } = this.#at;
-    const editedMs = standing?.isUnconfirmed ? ledger.since(uid)?.ms : undefined;
-    return editedMs === undefined ? nowMs : editedMs + confirmPatienceMs;
+    const editedMs = standing?.isUnconfirmed ? this.#at.ledger.since(uid)?.ms : undefined;
+    return editedMs === undefined ? atOnce : editedMs + confirmPatienceMs;
   }
 
   /** Returns when a status may be written, as far as only the count of overrides has changed. */
   #countedFrom(status: ConfigStatus, { uid, status: previous }: ConfigObject): number {
     const { nowMs } = this.#at;
-    if (previous === undefined || status.overrides === previous.overrides) return nowMs;
+    if (previous === undefined || status.overrides === previous.overrides) return atOnce;
     const { overrides: _, ...rest } = status;
     const { overrides: __, ...restBefore } = previous;
-    if (!sameStatus(rest, restBefore)) return nowMs;
+    if (!sameStatus(rest, restBefore)) return atOnce;
     const lastMs = this.#countedMs.get(uid);
     if (lastMs !== undefined) return lastMs + countEveryMs;
     this.#countedMs.set(uid, nowMs);
-    return nowMs;
+    return atOnce;
   }
 
   /**
