@@ -88,8 +88,8 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'an override that has ended stays in force',
     file: 'control-plane/round.ts',
     within: 'waitMs',
-    search: 'round.decision?.dueMs, ',
-    replace: '',
+    search: '[round.decision?.dueMs]',
+    replace: '[]',
     killedBy: 'control-plane/round.test.ts',
   },
   {

@@ -6,7 +6,7 @@ export const writingMutants: readonly Mutant[] = [
     defect: 'a new leader publishes statuses at once',
     file: 'control-plane/round.ts',
     within: 'decideStatuses',
-    search: 'const awaitsLimiters = next.leadsSinceMs === undefined || nowMs < heldUntilMs;',
+    search: 'const awaitsLimiters = next.leadsSinceMs === undefined || isHeld;',
     replace: 'const awaitsLimiters = false;',
     killedBy: 'control-plane/control-loop.test.ts',
   },
