@@ -14,7 +14,7 @@ function setUp() {
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
   const streams = new LimiterStreams({
     ...recordedTelemetry(),
-    ...{ clock, timers, maxStreams: 10, replicaName: 'replica-0' },
+    ...{ clock, timers, random: Math.random, maxStreams: 10, replicaName: 'replica-0' },
     changed: () => {},
     sent: () => {},
     confirm: (then) => then(),

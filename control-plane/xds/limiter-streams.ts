@@ -2,7 +2,6 @@
  * All streams of limiters: which are admitted, which rules each of them gets, and the reports of all. It includes limiters that are
  * between two streams. It does not depend on gRPC.
  */
-import { randomBytes } from 'node:crypto';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { LogThrottle } from '../../process/log/log-throttle.ts';
 import { addressGroup } from '../../process/net/peer.ts';
@@ -27,6 +26,7 @@ export interface LimiterStreamsOptions extends Telemetry {
   confirm(then: () => void): void;
   clock: Clock;
   timers: Timers;
+  random(): number;
   /** The maximum number of streams of all clients together. Each stream is a limiter. */
   maxStreams: number;
   /** The time within which a limiter must request rules, and accept or reject them. Defaults to 30 s. */
@@ -56,13 +56,14 @@ export class LimiterStreams {
   readonly #tooMany: LogThrottle<string>;
   readonly #rejections: LogThrottle<{ peer: string; reason: string }>;
   /** An id that distinguishes this run from others of a replica with the same name. */
-  readonly #run = randomBytes(8).toString('hex');
+  readonly #run: string;
   #streamNumber = 0;
   #isCutOff = false;
 
   constructor(options: LimiterStreamsOptions) {
-    const { clock, log, metrics, maxStreams, replicaName } = options;
+    const { clock, log, metrics, maxStreams, replicaName, random } = options;
     this.#options = options;
+    this.#run = random().toString(36).slice(2);
     this.#responses = new FleetResponses(replicaName);
     this.#tooMany = new LogThrottle(clock, (peer, times) => {
       metrics.all.streamsRejected.inc({ reason: 'limit' }, times);

@@ -43,6 +43,7 @@ export async function startXdsServer(
     confirm: (then) => then(),
     clock: systemClock,
     timers: systemTimers,
+    random: Math.random,
     maxStreams: 100,
     ...options,
   });
