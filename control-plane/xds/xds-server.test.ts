@@ -215,7 +215,7 @@ describe('the report of a limiter', () => {
     await weirLike({ port: running.port, pod: 'limiter-7', instance: 'i' });
     await eventually(() => {
       expect(onlyLimiter(running)).toEqual({
-        id: expect.stringMatching(/^replica-0\/[0-9a-f]{16}\.1$/),
+        id: expect.stringMatching(/^replica-0\/[0-9a-z]{6,}\.1$/),
         address: '127.0.0.1',
         name: 'limiter-7',
         fleet: 'default',
