@@ -394,7 +394,7 @@ export const happenings = {
     weight: 6,
     group: 'fault',
     happen: (simulation, random) => {
-      chosen(simulation.replicas, random)!.api?.close();
+      chosen(simulation.replicas, random)!.breakWatches();
       return undefined;
     },
   },
@@ -403,7 +403,7 @@ export const happenings = {
     group: 'fault',
     happen: (simulation, random) => {
       simulation.cluster.compact();
-      chosen(simulation.replicas, random)!.api?.close();
+      chosen(simulation.replicas, random)!.breakWatches();
       return undefined;
     },
   },

@@ -72,6 +72,8 @@ export class SimulatedReplica {
   readonly glitches = new Set<ApiTrouble>();
   isSilent = false;
   isStopping = false;
+  /** When its watches were last broken off. */
+  brokenOffMs = Number.NEGATIVE_INFINITY;
   startedMs = 0;
   /** When something was last wrong with it: then it follows all objects again after a while. */
   troubledMs = Number.NEGATIVE_INFINITY;
@@ -99,6 +101,11 @@ export class SimulatedReplica {
 
   get isRunning(): boolean {
     return this.process.isRunning && !this.isStopping;
+  }
+
+  breakWatches(): void {
+    this.api?.close();
+    this.brokenOffMs = this.#options.time.nowMs;
   }
 
   /** It does what it should, and reaches the API server. */

@@ -53,6 +53,8 @@ const keepaliveMs = 15_000;
 const connectTimeoutMs = 20_000;
 /** Chosen: after a fault of up to 20 s, a replica has opened its watches again by then. */
 const followingMs = 20_000;
+/** A watch that was broken off several times in a row counts as working again, and its objects as the newest, after this time. */
+const provenMs = 7_000;
 /** A limiter waits up to 10 s between two attempts. */
 const reconnectedMs = 12_000;
 const lookEveryMs = 500;
@@ -641,7 +643,8 @@ export class Simulation {
       home?.isWell === true &&
       link?.isKnown === true &&
       nowMs - troubledMs > 5_000 &&
-      nowMs - home.troubledMs > followingMs;
+      nowMs - home.troubledMs > followingMs &&
+      nowMs - home.brokenOffMs > provenMs;
     const isUntold = this.#isUntold(pod);
     const isKnown = readySinceMs !== undefined && nowMs - readySinceMs >= readyKnownMs;
     const namedSinceMs = this.fleets.namedSinceMs(limiter.options.fleet) ?? Number.POSITIVE_INFINITY;
