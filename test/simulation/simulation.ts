@@ -346,7 +346,7 @@ export class Simulation {
     replica.seesAloneUntilMs = Number.POSITIVE_INFINITY;
     for (const one of others) {
       one.glitches.add(trouble);
-      one.api?.close();
+      one.breakWatches();
     }
     return () => {
       for (const one of others) one.glitches.delete(trouble);
