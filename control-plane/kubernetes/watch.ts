@@ -16,7 +16,7 @@ import {
 } from './watch-protocol.ts';
 
 /** Chosen: a watch that the server has left open for this time works, even if its kind does not change. A bookmark may take a minute. */
-const trustedMs = 5_000;
+export const trustedMs = 5_000;
 
 export interface WatchListener {
   /** Called when `items` has changed: once for each complete list, of which the first may be empty, and once for each event after it. */

@@ -1,11 +1,9 @@
 /** What the statuses of RateLimitFleets say against what limiters decide, and which limiters each status names. Pure. */
+import { trustedMs } from '../../control-plane/kubernetes/watch.ts';
 import { isOver, lacks, maxDelayMs, maxLieMs, type SeenLimiter } from '../truth/oracle.ts';
 import { type Look, Streaks } from '../truth/streaks.ts';
 import type { SeenFleet } from './simulated-fleets.ts';
 import type { SimulatedObject } from './simulated-objects.ts';
-
-/** A watch that ended several times in a row must stay open for this long, or show an event, before it counts as working again. */
-const trustedMs = 5_000;
 
 /** A limiter, and whether its replica knows that it has no stream. */
 export interface NamedLimiter extends SeenLimiter {

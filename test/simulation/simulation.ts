@@ -1,5 +1,6 @@
 /** A control plane of three replicas with ten limiters, on virtual time: what happens to it, and what must always hold. */
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
+import { trustedMs } from '../../control-plane/kubernetes/watch.ts';
 import { unknownSpecPatienceMs } from '../../control-plane/round.ts';
 import type { WebhookEvent } from '../../control-plane/webhooks/webhook-event.ts';
 import { Incremental, RejectedLists, StateOfTheWorld } from '../../control-plane/xds/discovery-form.ts';
@@ -54,7 +55,7 @@ const connectTimeoutMs = 20_000;
 /** Chosen: after a fault of up to 20 s, a replica has opened its watches again by then. */
 const followingMs = 20_000;
 /** A watch that was broken off several times in a row counts as working again, and its objects as the newest, after this time. */
-const provenMs = 7_000;
+const provenMs = trustedMs + 2_000;
 /** A limiter waits up to 10 s between two attempts. */
 const reconnectedMs = 12_000;
 const lookEveryMs = 500;
